@@ -21,15 +21,9 @@ from confrere_research.__main__ import app
 from confrere_research.methods import METHODS
 from confrere_research.problems import PROBLEMS
 from confrere_research.report import recorded, write_report
-from confrere_research.spec import Cell, derived_seed, read_spec
+from confrere_research.spec import Cell, read_spec
 from confrere_research.verdicts import judge
 from research.tests.conftest import FACTS
-
-ITEMS = {*(f"S{n}" for n in range(1, 7)), "T1", "T2", "M1", "M2", "M3", "C1", "C2", "C3"}
-
-
-def test_every_item_of_the_papers_is_specified():
-    assert set(load_specs()) >= ITEMS
 
 
 @pytest.mark.parametrize("item", sorted(load_specs()))
@@ -49,35 +43,8 @@ def test_specifications_name_what_exists(item):
         assert not published.sd or len(published.sd) == len(published.values)
 
 
-@pytest.mark.parametrize("item", sorted(load_specs()))
-def test_cells_have_keys_of_their_own_and_quick_ones_are_among_all(item):
-    spec = load_spec(item)
-    keys = [spec.key(cell) for cell in spec.cells()]
-    quick = [spec.key(cell) for cell in spec.cells(quick=True)]
-    assert len(set(keys)) == len(keys)
-    assert set(quick) < set(keys)
-
-
-def test_a_seed_depends_on_item_method_epsilon_and_repeat_only():
-    spec = read_spec(FACTS)
-    cells = list(spec.cells())
-    seeds = {(c.item, c.method, c.epsilon, c.repeat): c.seed for c in cells}
-    assert len(set(seeds.values())) == len(seeds)
-    by_variant = {(c.method, c.variant, c.epsilon, c.repeat): c.seed for c in cells}
-    assert by_variant["PLR", "corrected", 1.0, 0] == by_variant["PLR", "as published", 1.0, 0]
-    assert derived_seed("a", 1) != derived_seed("a", "1")
-
-
 def run(out, **settings):
     return run_item("X1", out=out, **{"n_jobs": 1, **settings})
-
-
-def test_every_cell_gives_one_record(toy_spec, tmp_path):
-    records = run(tmp_path)
-    assert [r.key for r in records] == [toy_spec.key(c) for c in toy_spec.cells()]
-    assert all(0 <= r.values["auc"] <= 1 for r in records)
-    assert {"confrere", "numpy", "python"} <= set(records[0].versions)
-    assert read_records(records_path(tmp_path, "X1")) == records
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(toy_spec, tmp_path, monkeypatch):

@@ -12,10 +12,7 @@ import pytest
 
 from confrere.data.frame import Frame
 from confrere.errors import QuorumMissed
-from confrere.kernel.guarantee import Neighbours
-from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging, Expansion
-from confrere.simulation import SeededSource
 from confrere_federation.parties.answers import Answers, Key
 from confrere_federation.parties.federation import Step
 from confrere_federation.parties.messages import (
@@ -27,10 +24,7 @@ from confrere_federation.parties.messages import (
     refusal,
     split_parts,
 )
-from confrere_federation.parties.party import LocalParty
-from confrere_federation.parties.requests import installed
 from confrere_federation.studies.running import keep_signatures
-from tests.wire.conftest import loose_books
 from tests.wire.signed_run import COLUMNS, Loopback, Organisations
 
 WIDTH = COLUMNS + 1
@@ -282,24 +276,6 @@ def test_coefficients_have_bounds_too(tmp_path):
     outcome = there.learn(federation)
     assert federation.left_out == {"c": "InvalidReply:norm"}
     assert set(outcome.sizes) == {"a", "b"}
-
-
-def test_honest_answers_are_within_the_bounds(tmp_path):
-    """Two thousand honest answers, at prices where noise is large, and none is refused."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(30, COLUMNS)) / 3
-    y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    party = LocalParty("a", X, y, loose_books())
-    sizes = Sizes({"a": 30}, Neighbours.REPLACE_ONE)
-    source = SeededSource(1)
-    for epsilon in (0.01, 1.0, 100.0):
-        for perturb in ("objective", "output"):
-            plan = Averaging(frame=Frame(COLUMNS), epsilon=epsilon, perturb=perturb)
-            request = installed(perturb)(plan.request(sizes, None))
-            expected = replace(request.response(30), guarantee=None)  # receipts apart
-            for _ in range(330):
-                answer = Payload(arrays=request.answer(party, source))
-                assert expected.fault(answer) is None
 
 
 def test_signatures_of_any_length_are_not_read():

@@ -72,10 +72,6 @@ class TestRegistered:
         assert method.estimator.__name__ in PAGES
         assert method.proof is None or (ROOT / method.proof).is_file()
 
-    def test_names_where_it_comes_from(self, method):
-        assert method.paper
-        assert method.title[0].islower()
-
 
 @every(FREE)
 def test_what_is_used_as_it_is_spends_nothing(method):

@@ -298,9 +298,3 @@ def test_one_label_of_a_list_does_not_change_the_others(last):
     if not isinstance(last, str):
         found = declared_classes(None, [*labels, last], simulated=False)
         assert found.dtype == np.int64
-
-
-def test_classes_that_mean_one_thing_or_nothing_are_refused():
-    for classes in (["01", "1"], ["NA", "EU"], [1, 1.0, 2]):
-        with pytest.raises(ValueError, match="classes must be a flat list"):
-            declared_classes(classes, [], simulated=False)

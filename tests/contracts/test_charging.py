@@ -115,9 +115,3 @@ def test_a_search_that_the_cap_does_not_cover_spends_nothing(ledger, n_jobs, see
             validate(model, X, Y, cv=7, n_jobs=n_jobs)
         assert caught.value.asked == 3.5
     assert ledger.count() == 0
-
-
-def test_classes_do_not_share_noise():
-    labels = np.arange(200) % 3
-    model = PrivateLogisticRegression(epsilon=0.1, classes=[0, 1, 2]).fit(X, labels)
-    assert np.linalg.matrix_rank(model.coef_) >= 2

@@ -5,7 +5,6 @@ import shutil
 from dataclasses import replace
 from unittest.mock import patch
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -49,15 +48,6 @@ def make_example(place, rows=ROWS, write=write_plain_example):
 @pytest.fixture(scope="module")
 def example(tmp_path_factory):
     return make_example(tmp_path_factory.mktemp("engines"))
-
-
-#: Whoever smokes is one of three classes, and no longer a column.
-SMOKERS = {
-    'label = { column = "diabetes", positive = ["yes"], base_rate = 0.12 }': (
-        'label = { column = "smoker", classes = ["current", "former", "never"] }'
-    ),
-    "smoker =": "# smoker =",
-}
 
 
 def set_up(example, folder, method, engine, *, seeded=True, more="", named=None, rewritten=None):
@@ -196,46 +186,6 @@ def test_everyone_ends_with_the_releases_and_has_signed_its_own(example, tmp_pat
             verify_release(place, ledgers=ledgers)
 
 
-@pytest.mark.parametrize("name", ["vote", "soft", "statistic", "cells", "weights", "trusted cells"])
-def test_polls_of_three_classes_give_the_same_bytes_over_both_engines(example, tmp_path, name):
-    method = CATALOGUE[name.split()[-1]]
-    how = {"rewritten": SMOKERS}
-    if name.startswith("trusted"):
-        how["named"] = f'name = "{method.name}"\ntrust = "coordinator"'
-    here_study, here = run_here(example, tmp_path / "here", method, **how)
-    there_study, there = run_between(example, tmp_path / "there", method, **how)
-    (one,), (other,) = here, there.made
-    assert one.release.model.classes == ("current", "former", "never")
-    assert one.release.model.coef.shape[0] == 3
-    assert one.release.model.coef.tobytes() == other.release.model.coef.tobytes()
-    assert one.release.guarantee == other.release.guarantee
-    paid = charged(tmp_path / "here", here_study)
-    assert paid == charged(tmp_path / "there", there_study)
-    assert all(rows[0][:2] == ("released", 1.0) for rows in paid.values())
-
-
-RIDGES = {
-    "plr": "alpha = [0.02, 0.05, 0.02, 0.5, 0.5, 0.5]",
-    "pst-f": "n_groups = 2\nalpha = [0.02, 0.5]",
-}
-
-
-@pytest.mark.parametrize("name", RIDGES)
-def test_a_ridge_for_each_column_or_group_over_both_engines(example, tmp_path, name):
-    method, named = CATALOGUE[name], f'name = "{name}"\n'
-    _, plain = run_here(example, tmp_path / "plain", method, named=named + "alpha = 0.02")
-    named += RIDGES[name]
-    _, here = run_here(example, tmp_path / "here", method, named=named)
-    _, there = run_between(example, tmp_path / "there", method, named=named)
-    for one, other, same in zip(here, there.made, plain, strict=True):
-        arrays, others = one.release.model.arrays(), other.release.model.arrays()
-        assert all(array.tobytes() == others[key].tobytes() for key, array in arrays.items())
-        assert any(
-            not np.array_equal(array, same.release.model.arrays()[key])
-            for key, array in arrays.items()
-        )
-
-
 @pytest.mark.parametrize("trust", ["own noise", "sum"])
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_a_table_is_the_same_over_both_engines_and_signed(example, tmp_path, trust, relation):
@@ -252,12 +202,3 @@ def test_a_table_is_the_same_over_both_engines_and_signed(example, tmp_path, tru
     paid = charged(tmp_path / "here", study)
     assert paid == charged(tmp_path / "there", study)
     assert [[float(row[1]) for row in rows] for rows in paid.values()] == [[1.0]] * 3
-
-
-def test_other_auxiliary_rows_than_the_studys_are_refused(example, tmp_path):
-    folder = tmp_path / "x"
-    study = set_up(example, folder, CATALOGUE["vote"], "local")
-    (folder / "public.csv").write_text("age,bmi,Glu0,smoker\n50,25,5,never\n")
-    locals_ = gather_locals(study, folder / "study.toml")
-    with pytest.raises(Exception, match=r"auxiliary\.sha256"):
-        prepare(study, make_plan(study, locals_), locals_)

@@ -9,10 +9,8 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from confrere import AddRemove, CohortSummary, Ledger, PrivateLogisticRegression
-from confrere.catalogue import CATALOGUE
+from confrere import AddRemove, Ledger, PrivateLogisticRegression
 from confrere.data.frame import Frame
-from confrere.errors import ConfrereError
 from confrere.estimators import designed
 from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging
@@ -106,16 +104,6 @@ def test_a_raw_table_without_rows_looks_like_one_with_a_single_row(settings, for
     assert found[0] == found[1]
 
 
-def test_table_1_of_a_table_without_rows_is_noise_like_that_of_one_row():
-    for n in (0, 1):
-        ledger = Ledger()
-        ledger.open_account("all", epsilon=1.0, neighbours="add-remove")
-        made = CohortSummary(1.0, SCHEMA, ledger["all"], neighbours="add-remove").fit(table(n))
-        (entry,) = ledger.entries()
-        assert entry.state == "released"
-        assert made.schema_.paid
-
-
 def party(name, n):
     ledger = Ledger()
     ledger.open_account("all", epsilon=1.0, delta=1e-3, neighbours="add-remove")
@@ -194,14 +182,3 @@ def test_wrong_data_cost_nothing_and_no_error_says_how_many_records_there_are(na
     assert "S3CRET" not in str(caught.value)
     assert what != "texts" or caught.value.__cause__ is None
     assert ledger.entries() == []
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"), [("pst-s", {"n_groups": ROWS + 1}), ("pst-f", {"high_fraction": 1e-9})]
-)
-def test_too_few_rows_for_a_stack_are_refused_without_their_number(name, settings):
-    X, y = np.zeros((ROWS, 6)), np.arange(ROWS) % 2
-    model = designed(CATALOGUE[name].make(epsilon=1.0, random_state=0), **settings)
-    with pytest.raises(ConfrereError) as caught:
-        model.fit(X, y)
-    assert str(ROWS) not in str(caught.value).replace(str(ROWS + 1), "")

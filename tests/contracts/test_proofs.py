@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.proofs import RECORD, SOURCES, cited, code_of, digests, pages
+from benchmarks.proofs import RECORD, SOURCES, cited, code_of, pages
 
 ROOT = Path(__file__).parents[2]
 PAGES = pages()
@@ -38,11 +38,3 @@ def test_code_changes_only_together_with_a_look_at_its_proof(page):
         f"{page.name} is about {', '.join(changed)}: read it again, then: "
         f"python -m benchmarks.proofs {page.stem}"
     )
-
-
-def test_a_change_of_meaning_is_seen_and_one_of_layout_is_not():
-    source = 'def rate(epsilon):\n    """Old words."""\n    return epsilon / 2\n'
-    same = 'def rate(\n    epsilon,\n):\n    """New words."""\n    # why\n    return epsilon / 2\n'
-    assert digests(source) == digests(same)
-    assert digests(source) != digests(source.replace("/ 2", "/ 3"))
-    assert digests("HALF = 2\n") != digests("HALF = 3\n")

@@ -15,24 +15,6 @@ def test_no_room_takes_private_names_of_another():
     assert trespasses() == []
 
 
-def test_a_trespass_is_found(tmp_path):
-    package = tmp_path / "confrere"
-    for room, text in {
-        "estimators": "class Model:\n    def _plan(self):\n        return self._facts\n",
-        "audit": "def draw(model):\n    return model._plan()\n",
-        "study": "from confrere.estimators.face import _helper\n",
-        "planning": "import os\n\n\ndef plan(self):\n    return os._exit\n",
-    }.items():
-        (package / room).mkdir(parents=True)
-        (package / room / "face.py").write_text(text)
-    (package / "estimators" / "help.py").write_text("def _helper():\n    pass\n")
-    found = trespasses((package,))
-    assert [line.split(": ")[1] for line in found] == [
-        "_plan belongs to confrere.estimators",
-        "_helper belongs to confrere.estimators",
-    ]
-
-
 def test_class_names_are_unique():
     """A reader who searches for a class finds one; names with an underscore stay in their file."""
     names = Counter(

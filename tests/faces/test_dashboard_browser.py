@@ -175,43 +175,6 @@ def test_hostile_texts_run_nothing_on_any_screen(hostile):
     page.context.close()
 
 
-INJECTED = (
-    "<script>window.hacked = 1</script>",
-    "<img src=x onerror='window.hacked = 2'>",
-    "<svg onload='window.hacked = 3'></svg>",
-    "<iframe srcdoc='<script>parent.hacked = 4</script>'></iframe>",
-    "<a id=x href='javascript:window.hacked = 5'>x</a>",
-)
-
-
-def test_the_content_policy_holds_even_where_escaping_would_not(served):
-    page = served.window()
-    refused = []
-    page.on("console", lambda message: refused.append(message.text))
-    before = len(served.asked)
-    for payload in INJECTED:
-        page.evaluate("text => document.body.insertAdjacentHTML('beforeend', text)", payload)
-    page.evaluate(
-        """() => {
-          const add = (tag, facts) =>
-            document.body.append(Object.assign(document.createElement(tag), facts));
-          add('script', {textContent: 'window.hacked = 6'});
-          add('script', {src: 'http://evil.example/x.js'});
-          add('link', {rel: 'stylesheet', href: 'http://evil.example/x.css'});
-          add('img', {src: 'http://evil.example/x.png'});
-          document.getElementById('x').click();
-          fetch('http://evil.example/').catch(() => {});
-        }"""
-    )
-    while sum("Content Security Policy" in text for text in refused) < 8:  # each is refused
-        page.wait_for_timeout(100)
-    assert page.evaluate("window.hacked") is None
-    outside = [url for url in served.asked[before:] if not url.startswith(served.base)]
-    assert [url for url in outside if "evil" not in url] == []
-    served.asked[before:] = []  # these were ours, and blocked
-    page.context.close()
-
-
 def test_nothing_was_asked_of_another_host(served, hostile):
     """Last: over all that the tests above have done."""
     for dashboard in (served, hostile):

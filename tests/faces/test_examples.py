@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 from confrere.cli import app
-from confrere_federation.studies.study_file import read_local, read_study
 from confrere_federation.studies.template import write_template
 
 ROOT = Path(__file__).parents[2]
@@ -154,20 +153,6 @@ print(*kinds)
         *("PublicSchema", "DataReport", "Guarantee", "Ledger", "PrivateLogisticRegression"),
         *("float", "Evaluation", "Release", "Guarantee"),
     ]
-
-
-def test_the_study_of_the_reference_is_read(tmp_path):
-    blocks = blocks_of("docs/study.md", "toml")
-    (study_text,) = (block for block in blocks if block.startswith("schema = 1"))
-    (local_text,) = (block for block in blocks if block.startswith("party = "))
-    (tmp_path / "study.toml").write_text(study_text)
-    (tmp_path / "local.toml").write_text(local_text)
-    study = read_study(tmp_path / "study.toml")
-    assert [party.name for party in study.parties] == ["main", "branch-1"]
-    assert {feature.to_dict()["kind"] for feature in study.schema.features} == {
-        *("number", "ordered", "category", "flag")
-    }
-    assert read_local(tmp_path / "local.toml").party == "main"
 
 
 def test_the_reference_explains_every_key_of_its_study():

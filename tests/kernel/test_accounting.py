@@ -8,14 +8,7 @@ from dp_accounting.pld import privacy_loss_distribution as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere import (
-    AddRemove,
-    FeatureStackingClassifier,
-    Guarantee,
-    Ledger,
-    PrivateLogisticRegression,
-    SampleStackingClassifier,
-)
+from confrere import AddRemove, Guarantee, Ledger, PrivateLogisticRegression
 from confrere.accounting import total
 from confrere.errors import InvalidParameter
 from confrere.estimators import designed
@@ -64,30 +57,6 @@ def test_a_check_that_was_paid_for_is_in_the_total():
     assert total(entries, delta=1e-5).epsilon == pytest.approx(promised)
     bare = charged(3, epsilon=0.5, delta=1e-6)
     assert total(bare, delta=1e-5).epsilon < promised
-
-
-@pytest.mark.parametrize(
-    ("make", "more"),
-    [
-        (SampleStackingClassifier, {"n_groups": 2}),
-        (FeatureStackingClassifier, {"n_groups": 2}),
-        (FeatureStackingClassifier, {"n_groups": 2, "clipping": "separate"}),
-        (FeatureStackingClassifier, {"n_groups": 2, "combiner": "vote"}),
-    ],
-    ids=["PST-S", "PST-F", "PST-F, separate", "PST-F, votes"],
-)
-def test_a_total_of_stacks_is_far_below_the_sum_and_above_one_of_gaussians(make, more):
-    entries = charged(6, make, epsilon=0.5, delta=1e-6, purpose="inference", **more)
-    found = total(entries, delta=1e-5, step=1e-3).epsilon
-    # The part whose records are moved most, as if there were no Jacobian.
-    reach = max(
-        math.hypot(*(1 / s for s in level.sigmas[: 1 if level.joint else None]))
-        for level in getattr(entries[0].event, "parts", [entries[0].event])
-    )
-    theirs = reference.from_gaussian_mechanism(1 / (2 * reach), value_discretization_interval=1e-3)
-    floor = theirs.self_compose(6).get_epsilon_for_delta(1e-5)
-    assert floor <= found <= 1.5 * floor
-    assert found < 1.6
 
 
 @given(st.lists(st.floats(0.05, 1), min_size=1, max_size=6), st.floats(-9, -2))

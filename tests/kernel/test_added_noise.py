@@ -6,13 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from confrere.assurance.audit.densities import densities, sum_law
+from confrere.assurance.audit.densities import densities
 from confrere.data.frame import Frame
 from confrere.kernel import measurements
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import ROUNDING_SHARE
-from confrere.kernel.norms import Gaussian
 from confrere.methods.asking import Sizes
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.methods.plan import Target
@@ -87,20 +86,6 @@ def test_delta_is_kept_and_not_wasted(name, monkeypatch):
         assert worst_profile(make(), labels, angles) > DELTA
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_pure_coefficients_of_classes_keep_their_epsilon(n_classes):
-    mechanism = noised_coefficients(epsilon=1.0, n_samples=1, n_features=2, n_classes=n_classes)
-    labels = [-1.0, 1.0] if n_classes == 2 else range(n_classes)
-    worst = 0.0
-    for angle in ANGLES:
-        for label in labels:
-            for other in labels:
-                first, second = turned(angle, label, other)
-                pairs = zip(densities(mechanism, first), densities(mechanism, second), strict=True)
-                worst = max(worst, sum(one.loss(two) for one, two in pairs))
-    assert 0.99 < worst <= 1.0
-
-
 SIZES = Sizes({"a": 1, "b": 1})
 
 
@@ -171,16 +156,3 @@ def test_a_whole_party_is_hidden_with_its_delta_and_no_more(name, monkeypatch):
     real = measurements.gaussian_mu
     monkeypatch.setattr(measurements, "gaussian_mu", lambda *a: 1.05 * real(*a))
     assert profile(replace(mechanism).noise, *values) > DELTA
-
-
-@pytest.mark.parametrize("colluding", [1, 3])
-def test_shares_of_gaussian_noise_make_the_law_of_the_promise(colluding):
-    alone, shared = (
-        noised_average(
-            PartyBudget(epsilon=1.0, delta=1e-6, n_parties=9, **sharing), n_features=2, alpha=0.1
-        )
-        for sharing in ({}, {"trust": "sum", "collusion_threshold": colluding})
-    )
-    assert isinstance(sum_law(shared.noise), Gaussian)
-    assert sum_law(shared.noise).sigma == pytest.approx(alone.noise.laws[0].sigma, rel=0.05)
-    assert shared.guarantee().delta == 1e-6

@@ -6,6 +6,7 @@ import pytest
 from confrere.assurance.audit.densities import densities, norms_of
 from confrere.assurance.audit.exact import minimiser
 from confrere.audit import exact_audit
+from confrere.errors import InvalidParameter
 from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import L1, L2
 from tests.kernel.test_geometry import body_of
@@ -98,3 +99,12 @@ def test_the_density_that_is_compared_is_the_written_out_one(norm, classes):
     assert term.log_density(W) == pytest.approx(expected)
     # What is released without noise is the minimiser that the density speaks of.
     np.testing.assert_allclose(term.noise(minimiser(term)), 0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "norms", [(NORMS["one group"], L2(3)), (L2(3), NORMS["one group"]), (L2(3), L1(3))]
+)
+def test_what_the_theorem_does_not_know_is_refused(norms):
+    """Rows that share a length may be at corners of all bodies at once, whichever comes first."""
+    with pytest.raises(InvalidParameter, match="separate"):
+        groups(norms, (9.0, 9.0), (0.7, 0.7), joint=True)

@@ -5,7 +5,7 @@ import pytest
 from scipy import special, stats
 
 from confrere.assurance.audit.adversary import worst_loss
-from confrere.assurance.audit.densities import log_density, norms_of
+from confrere.assurance.audit.densities import norms_of
 from confrere.data import frame as rows_body
 from confrere.data.frame import BodyFrame
 from confrere.errors import InvalidParameter
@@ -143,13 +143,6 @@ def schema_body(numbers, flags, categories, n_samples, epsilon, curve=False):
 BENT = (3, 2, (4,), 300, 1.0, True)
 
 
-def test_lines_blocks_and_bends_each_have_noise_of_their_own_law():
-    body = schema_body(*BENT)
-    assert len(body.shares) == 3
-    drawn = Pure(body, 0.5).draw(SeededSource(1), 4000)
-    assert_groups_have_their_law(drawn, body, 0.5)
-
-
 @pytest.mark.parametrize("quiet", [0, 1, 2])
 @pytest.mark.parametrize("body", [schema_body(*BENT), body_of("three")], ids=["bent", "three"])
 def test_one_group_of_three_that_is_quieter_is_found(monkeypatch, quiet, body):
@@ -247,36 +240,6 @@ def test_a_broken_rule_is_found(monkeypatch, fault):
     with pytest.raises(AssertionError):
         keeps_its_promise()
     forget()
-
-
-def test_a_ridge_that_is_weaker_than_said_is_found(monkeypatch):
-    """``s`` understated: roots that are three times too long pass a reach that is not looked at."""
-    sound = body_of("prism")
-    monkeypatch.setattr(Body, "squared_reach", 1.0)
-    broken = Body(tuple(3 * root for root in sound.roots), sound.groups)
-    assert worst_of(mechanism_of(broken, ridge=2.0)) > 1.1
-
-
-def test_rates_that_add_up_to_more_are_found(monkeypatch):
-    """Two bodies, each with the whole rate: a row is one in both gauges."""
-    body = body_of("two")
-    mechanism = mechanism_of(body)
-    object.__setattr__(body, "shares", (1.0, 1.0))
-    assert worst_of(mechanism) > 1.3
-
-
-def test_the_density_that_is_audited_is_the_one_drawn():
-    """Ratios of densities at two points are ratios of how often the law comes near them."""
-    body = body_of("two", block=False)
-    law = mechanism_of(body).act.law
-    drawn = law.draw(SeededSource(3), 200_000)
-    scale = np.median(np.abs(drawn), axis=0)
-    points = scale * np.array([[0.3, 0.3, 0.3], [1.3, 0.3, 0.3], [0.3, 0.9, 0.8]])
-    near = [
-        np.mean(np.all(np.abs(np.abs(drawn) - point) < 0.25 * scale, axis=1)) for point in points
-    ]
-    expected = [np.exp(log_density(law, point) - log_density(law, points[0])) for point in points]
-    assert np.array(near) / near[0] == pytest.approx(expected, rel=0.15)
 
 
 def asked_by_others(name, shares=None):

@@ -36,13 +36,6 @@ def test_sequence_adds(values):
     assert Decimal(repr(math.nextafter(total.epsilon, 0))) < exactly
 
 
-@given(epsilons)
-def test_parallel_takes_the_largest(values):
-    total = Apart([Guarantee(epsilon=value) for value in values], Split.BY_INDEX).guarantee()
-    assert total.epsilon == max(values)
-    assert "disjoint parts, split by index" in total.assumptions
-
-
 @pytest.mark.parametrize("compose", [Together, lambda g: Apart(g, Split.BY_INDEX)])
 def test_mixed_units_and_relations_are_refused(compose):
     with pytest.raises(CompositionError, match="units differ"):

@@ -8,7 +8,7 @@ from confrere.errors import InvalidParameter, Unpaid
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import ROUNDING_SHARE, Part, Point
-from confrere.kernel.norms import L1, L2, HiddenSize, LatticeStep
+from confrere.kernel.norms import L1, L2, HiddenSize
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.methods.votes import PartyBudget, noised_average, noised_statistic, noised_votes
 from confrere.simulation import SeededSource
@@ -72,40 +72,6 @@ def test_real_data_are_released_once(name):
         ticket.draw(mechanism, data)
     with pytest.raises(InvalidParameter, match="count"):
         SeededSource(0).draw(mechanism, data, 0)
-
-
-@pytest.mark.parametrize("name", ACTS)
-def test_many_runs_are_independent(name):
-    mechanism, data = ACTS[name]
-    many = mechanism.sample(data, SeededSource(4), 400)
-    columns = np.hstack([np.reshape(part, (400, -1)) for part in many])
-    assert np.all(columns.std(axis=0) > 0)
-    away = np.abs(columns - np.median(columns, axis=0))
-    far = away > np.median(away, axis=0)
-    lagged = [np.corrcoef(column[1:], column[:-1])[0, 1] for column in far.T]
-    assert np.abs(lagged).max() < 0.25
-
-
-@pytest.mark.parametrize("name", ["objective", "laplace", "output", "functional", "average"])
-def test_what_leaves_lies_on_the_lattice_and_the_integers_have_noise(monkeypatch, name):
-    """Low bits of floats would be in what leaves, or the rounded point itself."""
-    mechanism, data = ACTS[name]
-    step = mechanism.act.output_step if hasattr(mechanism, "act") else mechanism.steps[0]
-    spacing = step.spacing
-    released = mechanism.sample(data, SeededSource(1), 3)[0][:, :1]
-    assert np.array_equal(released / spacing, np.rint(released / spacing))
-    scattered = []
-    release = LatticeStep.release
-
-    def watched(self, point, source):
-        out = release(self, point, source)
-        scattered.append(np.abs(out - point).max() / self.spacing)
-        return out
-
-    monkeypatch.setattr(LatticeStep, "release", watched)
-    mechanism.sample(data, SeededSource(2))
-    # Rounding alone would leave at most half a step.
-    assert min(scattered) > 5
 
 
 def test_the_step_behind_added_noise_hides_what_floats_do():

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from confrere.assurance.audit.densities import densities
-from confrere.audit import Pair, audit_function
 from confrere.data.frame import Frame
 from confrere.methods.votes import WHOLE, PartyBudget, Voting, noised_cells
 from confrere.simulation import SeededSource
@@ -81,33 +79,6 @@ def test_no_output_tells_the_worst_pair_apart_by_more_than_the_claim(name):
     assert np.abs(ratio).max() >= 0.95
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_noise_has_the_law_that_the_proof_takes(name):
-    voting, (point, _) = exact_points(name)
-    drawn = draws(voting, sides(voting)[0], 800, SeededSource(0))
-    noise, rate = whitened(voting.mechanism, drawn - point)
-    lengths = np.linalg.norm(noise, axis=1)
-    angles = np.arctan2(noise[:, 1], noise[:, 0])
-    assert stats.kstest(lengths, stats.gamma(2, scale=1 / rate).cdf).pvalue > 1e-4
-    assert stats.kstest(angles, stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-4
-    # A rate that is a fifth too large would be seen.
-    assert stats.kstest(lengths, stats.gamma(2, scale=0.8 / rate).cdf).pvalue < 1e-6
-
-
-def sampler(name, claim=1.0):
-    def sample(data, count, generator):
-        return draws(plan(name, epsilon=claim), data, count, SeededSource(generator))
-
-    return sample
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_an_audit_does_not_refute_the_claim(name):
-    pair = Pair("the odd party turns round", *sides(plan(name)))
-    result = audit_function(sampler(name), pair, claimed=1.0, runs=1000, progress=False)
-    assert result.epsilon <= 1.0
-
-
 def totals_of_cells(**settings):
     """The mechanism, and what is added up when a party moves from one entry to another."""
     mechanism = noised_cells(PartyBudget(epsilon=1.0, n_parties=4, **settings), n_cells=2)
@@ -125,42 +96,3 @@ def test_shares_of_cells_cost_what_is_claimed_and_no_more(settings):
     mechanism, (first, second) = totals_of_cells(**settings)
     (one,), (other,) = (densities(mechanism.noise, mechanism.value(t)) for t in (first, second))
     assert 1 - 2e-5 <= one.loss(other) <= 1.0
-
-
-@pytest.mark.parametrize("trust", ["coordinator", "sum"])
-def test_noise_on_cells_has_the_law_that_the_proof_takes(trust):
-    """Discrete Laplace on whole pieces; with shares, what three of four of them make."""
-    mechanism, (total, _) = totals_of_cells(trust=trust, collusion_threshold=1)
-    count = 250 if trust == "sum" else 8000
-    drawn = released(mechanism, total, SeededSource(0), count)
-    noise = ((drawn - total / (WHOLE * 4)) * WHOLE * 4).reshape(count, -1)
-    if trust == "coordinator":
-        np.testing.assert_allclose(noise, np.rint(noise), atol=1e-4)
-        law = stats.laplace(scale=2 * WHOLE / 1.0)
-        for column in noise.T:
-            assert stats.kstest(column, law.cdf).pvalue > 1e-4
-        louder = stats.laplace(scale=0.9 * 2 * WHOLE)
-        assert stats.kstest(noise[:, 0], louder.cdf).pvalue < 1e-4
-    wanted = mechanism.deviation * WHOLE * 4
-    np.testing.assert_allclose(noise.std(), wanted, rtol=0.15 if trust == "sum" else 0.03)
-    assert np.abs(np.corrcoef(noise.T) - np.eye(4)).max() < 4 / np.sqrt(count)
-
-
-def test_noise_of_many_classes_lies_where_columns_sum_to_zero():
-    rows = np.random.default_rng(0).normal(size=(N, 2)) / 3
-    votes = np.eye(3, dtype=np.int64)[np.arange(N) % 3] * M
-    for settings in (
-        {"method": "statistic"},
-        {"method": "soft", "alpha": 1.0},
-        {"method": "weights", "alpha": 0.1},
-    ):
-        facts = {"epsilon": 1.0, "n_parties": M, "auxiliary": rows, "n_classes": 3}
-        voting = Voting(frame=FRAME, **facts, **settings)
-        side = votes if voting.votes else np.zeros((3, 2))
-        drawn = draws(voting, side, 500, SeededSource(0))
-        np.testing.assert_allclose(np.ptp(drawn.sum(axis=1), axis=0), 0, atol=1e-3)
-        noise, rate = whitened(voting.mechanism, drawn - drawn.mean(axis=0))
-        lengths = np.linalg.norm(noise.reshape(len(noise), -1), axis=1)
-        # Four dimensions; the mean of the draws stands for the point, hence the mild level.
-        assert stats.kstest(lengths, stats.gamma(4, scale=1 / rate).cdf).pvalue > 1e-6
-        assert stats.kstest(lengths, stats.gamma(6, scale=1 / rate).cdf).pvalue < 1e-12

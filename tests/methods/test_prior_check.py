@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize
 
 from confrere import (
     CollaborativeClassifier,
@@ -145,15 +145,6 @@ def test_a_score_is_the_same_however_many_other_rows_there_are():
     rows = Coded(tuple(stored([rng.integers(0, 4, 2048) for _ in tables], [4] * 4)), tables)
     prior = priors.Prior(rng.normal(size=12), data_norm=0.7)
     assert np.array_equal(prior.scores(rows)[:-1], prior.scores(rows[:-1]))
-
-
-def test_the_noise_is_the_declared_one():
-    check = check_of(N, 0.5, (0.8, 0.2))
-    scores, y = np.linspace(-2, 2, N), np.where(np.arange(N) % 3, 1.0, -1.0)
-    drawn = check.measurement.sample((scores, y), SeededSource(1), 20_000)[0][:, 0]
-    noise = (drawn - check.total(scores, y)) / check.scale
-    assert stats.kstest(noise, stats.laplace.cdf).pvalue > 1e-4
-    assert np.all(drawn == np.rint(drawn))
 
 
 def test_a_right_prior_is_believed_and_a_wrong_one_turned_round():

@@ -5,7 +5,6 @@ import pytest
 from scipy.special import logit
 
 from confrere import CollaborativeClassifier, PrivateLogisticRegression
-from confrere.errors import InvalidData
 from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.methods.allowance import allowance, ridge_for
 from confrere.methods.asking import Sizes
@@ -17,14 +16,6 @@ def ridge(n_samples, size, *, loss="logistic", delta=0.0):
     """The rule where one unit of epsilon pays for the noise."""
     allowed = allowance(1 / (1 - SOLVER_SHARE), n_samples, loss=loss, delta=delta)
     return ridge_for(allowed, size)
-
-
-def test_the_automatic_ridge_weighs_noise_against_rows():
-    assert ridge(1000, 10) == pytest.approx(2.0, rel=1e-12)
-    assert ridge(1000, 100) == pytest.approx(1000.0, rel=1e-12)
-    assert ridge(1000, 100, loss="capped") == pytest.approx(300.0, rel=1e-12)
-    with pytest.raises(InvalidData):
-        ridge(0, 10)
 
 
 READ = PublicSchema(

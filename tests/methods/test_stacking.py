@@ -1,7 +1,6 @@
 """Stacks: the joint density of all that is released, and splits that look at the data."""
 
 import math
-from functools import cache
 
 import numpy as np
 import pytest
@@ -15,70 +14,7 @@ from confrere.methods.allowance import pure_rate
 from confrere.methods.stacks import split_rows
 from tests.world import RELATIONS, groups, log_density, opposed_case, row_count
 
-#: Into how many parts joint clipping divides a row's squared length, in these tests.
-PARTS = 20
-
 ABOVE = 1 + 1e-9
-WEIGHTS = {
-    "equal": np.full(5, 0.2),
-    "skewed": np.array([0.5, 0.25, 0.15, 0.07, 0.03]),
-    "one": np.array([1.0]),
-}
-
-
-def mechanism(weights, clipping, ridge_factor, cap=1.0, epsilon=1.0):
-    q = np.sqrt(weights) if clipping == "joint" else weights
-    ridges = tuple(ridge_factor * 2 / (epsilon * (1 - SOLVER_SHARE) * k) for k in q)
-    facts = {"epsilon": epsilon, "joint": clipping == "joint", "cap": cap}
-    return groups([L2(2)] * len(q), ridges, q, **facts)
-
-
-def joint_loss(mech, margins, tilt_second):
-    """Sum the groups' losses, all in the same direction, on the worst pair known.
-
-    Under joint clipping the groups share the row's squared length: in whole parts of it, by the
-    best division that there is, found part by part and group by group.
-    """
-
-    pairs = [
-        opposed_case(2, tilt=m / 1000, tilt_second=tilt_second / 1000, size=1000.0) for m in margins
-    ]
-
-    @cache  # groups that are alike lose alike
-    def worst(rate, ridge, length):
-        if length == 0:
-            return 0.0
-        return max(
-            pair.scaled(length).losses(rho=rate, ridge=ridge, loss=mech.loss)[0] for pair in pairs
-        )
-
-    known = [(act.law.rate, act.ridge) for act in mech.acts]
-    if not mech.joint:
-        return sum(worst(*one, 1.0) for one in known)
-    best = np.zeros(PARTS + 1)
-    for one in known:
-        own = [worst(*one, np.sqrt(j / PARTS)) for j in range(PARTS + 1)]
-        best = np.array([max(best[j - i] + own[i] for i in range(j + 1)) for j in range(PARTS + 1)])
-    return best[-1]
-
-
-@pytest.mark.parametrize("cap", [1.0, 0.5])
-@pytest.mark.parametrize("clipping", ["separate", "joint"])
-@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
-@pytest.mark.parametrize("ridge_factor", [1.0, 0.4, 5.0])
-def test_joint_release_of_groups(weights, clipping, ridge_factor, cap):
-    mech = mechanism(weights, clipping, ridge_factor, cap)
-    margins = [*np.linspace(-1, 10, 23), *([-1e-9] if cap < 1 else [])]
-    loss = joint_loss(mech, margins, tilt_second=12)
-    budget = mech.epsilon * (1 - SOLVER_SHARE)
-    assert loss <= budget * ABOVE
-    # Where rows are shared the least ridge stands for all.
-    alike = cap == 1 or len({act.ridge for act in mech.acts}) == 1
-    if cap == 1 or clipping == "joint":
-        assert loss >= (0.97 if alike else 0.95) * budget
-    if clipping == "joint":
-        object.__setattr__(mech, "rate", (1.05 if alike else 1.08) * mech.rate)
-        assert joint_loss(mech, margins, tilt_second=12) > budget
 
 
 def test_the_transfer_papers_step_six_is_false():
@@ -142,25 +78,6 @@ def test_meta_features_stay_in_the_ball_and_are_centred():
     assert np.linalg.norm(high_level_rows(scores), axis=1).max() <= 1 + 1e-15
     assert np.all(meta_features(np.zeros((1, 3))) == 0)
     assert math.isclose(meta_features(np.full((1, 4), 1e9))[0, 0], 0.5)
-
-
-def test_margin_rows_stay_in_the_ball_and_are_one_record_s_own():
-    from confrere.methods.stacks import margin_rows
-
-    rng = np.random.default_rng(0)
-    scores, codes = 50 * rng.normal(size=(200, 4, 7)), rng.integers(0, 4, size=200)
-    rows = margin_rows(scores, codes)
-    assert rows.shape == (200, 7)
-    assert np.linalg.norm(rows, axis=1).max() <= 1
-    # All groups sure of the right class: the row is as long as it may be; and of a wrong one.
-    sure = np.zeros((2, 4, 7))
-    sure[:, 2] = 1e9
-    sure[:, [0, 1, 3]] = -1e9
-    expected = np.tile([[1.0], [-1 / 3]], 7) / 7**0.5
-    np.testing.assert_allclose(margin_rows(sure, np.array([2, 1])), expected)
-    changed, other = scores.copy(), codes.copy()
-    changed[0], other[0] = 3.0, 1
-    np.testing.assert_array_equal(margin_rows(changed, other)[1:], rows[1:])
 
 
 def delta_of_groups(mechanism, rows, far=1e4, draws=40_000):

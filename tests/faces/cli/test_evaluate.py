@@ -1,6 +1,5 @@
 """evaluate: priced, charged, signed beside the release, and refused before anything is spent."""
 
-import errno
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,6 @@ import pandas as pd
 import pytest
 
 from confrere import Ledger, PrivateLogisticRegression
-from confrere.cli.commands import releases as evaluation
 from confrere.release import generate_key, load_release
 from tests.methods.evaluation.test_infer import SCHEMA as INFERENCE
 from tests.methods.evaluation.test_infer import cohort
@@ -44,17 +42,6 @@ def test_quality_is_paid_for_signed_and_verified(line, fitted, key):
     place = next((fitted / "additions").glob("*.json"))
     place.write_bytes(place.read_bytes().replace(b'"accuracy"', b'"accurate"'))
     assert line.json("verify", fitted, code=5)["error_code"] == "SignatureError"
-
-
-def test_what_was_paid_for_is_shown_if_it_cannot_be_written(line, fitted, key, monkeypatch):
-    def full(*_, **__):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(evaluation, "add_evaluation", full)
-    answer = line.json("evaluate", fitted, "local/main.csv", *options(key=key), "--yes")
-    assert "not written: No space left on device" in answer["message"]
-    assert answer["data"]["quality"]["measures"]
-    assert Ledger("local/main.ledger").spent("main/checkups-2010") == 1.5
 
 
 def test_a_release_without_a_schema_needs_to_be_told_the_label(line, folder):

@@ -121,15 +121,6 @@ def test_a_study_between_machines_ends_in_a_release(line, prepared, sessions):
     line("verify", f"had/main/{Path(answer['data']['folder']).name}", "--key", signed[1])
 
 
-def test_a_party_that_does_not_agree_starts_nothing(line, study, monkeypatch):
-    monkeypatch.setattr(engine, "run_party", lambda *_, **__: pytest.fail("it was started"))
-    assert "nobody has approved it" in line(*_party("main"), code=3).stderr
-    assert not Path("nodes/main/status.json").exists()
-    policy = Path("main/policy.toml")
-    policy.write_text(policy.read_text().replace('"objective", ', ""))
-    line(*APPROVE, "--yes", code=6)
-
-
 def test_a_party_that_waits_ends_when_it_is_withdrawn(line, study, monkeypatch):
     line(*APPROVE, "--yes")
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 
 PARTIES = ("main", "branch-1", "branch-2")
@@ -62,16 +61,6 @@ def test_four_months_by_one_home_keep_one_cap(line, homes):
     assert "cap in the ledger" in told["message"]
 
 
-def test_a_ledger_of_version_0_2_is_taken_into_a_home(line, homes):
-    """Its accounts are called as studies called the data; all of them count."""
-    book = Ledger("at-main/ledgers/checkups.ledger")
-    for name in ("main/january", "clinic/february"):
-        book.open_account(name, epsilon=3.0)
-        book.charge(name, Guarantee(1.25), purpose="earlier")
-    told = line.json("fit", *month(1), "--yes", code=4)
-    assert "0.5 left under" in told["message"]
-
-
 class TestASecondLedger:
     def test_by_a_local_file_without_a_home(self, line, homes):
         line("fit", *month(1), "--yes")
@@ -110,22 +99,6 @@ def test_what_the_home_says_of_a_table_must_hold(line, homes, line_of, words):
     assert not list(Path("at-main").rglob("*.ledger"))
 
 
-def test_where_the_home_is(line, tmp_path, monkeypatch):
-    monkeypatch.delenv("CONFRERE_HOME", raising=False)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    assert line.json("home")["data"]["home"] == str(tmp_path / "data" / "confrere")
-    monkeypatch.setenv("CONFRERE_HOME", str(tmp_path / "ours"))
-    assert line.json("home")["data"]["home"] == str(tmp_path / "ours")
-    made = tmp_path / "ours"
-    assert made.stat().st_mode & 0o777 == 0o700
-    assert {one.name for one in made.iterdir()} == {
-        *("keys", "ledgers", "studies", "policy.toml", "datasets.toml")
-    }
-    (made / "policy.toml").write_text("ours")
-    line("home")
-    assert (made / "policy.toml").read_text() == "ours"
-
-
 # A study's word for the data counts for nothing: all names of a table pay from one budget.
 
 
@@ -154,11 +127,3 @@ def test_one_table_under_three_names_pays_once(line, lifetime_of_one):
         line("fit", "study.toml", "--yes", code=4)
     ledger = Ledger("local/main.ledger")
     assert [(one.name, one.spent) for one in ledger.accounts()] == [("main/checkups-2010", 1.0)]
-
-
-def test_an_owner_s_no_to_one_name_is_a_no_to_all(line, folder):
-    Path("study.toml").rename("base.toml")
-    line("fit", study_of(1, "checkups-2010"), "--yes")
-    line("ledger", "freeze", "local/main.ledger", "main/checkups-2010", "--reason", "board")
-    told = line.json("fit", study_of(2, "other"), "--yes", code=4)
-    assert told["error_code"] == "AccountFrozen"

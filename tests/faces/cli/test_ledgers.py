@@ -15,22 +15,6 @@ def book(folder) -> Ledger:
     return ledger
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["open", "books.ledger", "other", "--epsilon", "1"],
-        ["raise", "books.ledger", "study", "--epsilon", "2"],
-        ["freeze", "books.ledger", "study"],
-        ["witness", "books.ledger", "--reset"],
-    ],
-)
-def test_nothing_goes_without_a_reason(line, book, words):
-    head = book.head()
-    line("ledger", *words, code=3)
-    line("ledger", *words, "--reason", "", code=2)
-    assert book.head() == head
-
-
 def test_the_witness_is_shown_and_reset_on_the_owner_s_word(line, book):
     copy = Path("books.ledger").read_bytes()
     assert line.json("ledger", "witness", "books.ledger")["data"]["agrees"]

@@ -9,13 +9,6 @@ from confrere.cli import app
 from confrere.kernel.measurements import Objective
 
 
-def test_init_writes_files_that_check(line, tmp_path):
-    answer = line.json("init", tmp_path / "new")
-    assert len(answer["data"]["files"]) == 4
-    told = line("check", tmp_path / "new" / "study.toml").stdout
-    assert "no table is named for main, branch-1, branch-2: data_path in its local file" in told
-
-
 def test_check_says_what_the_study_is_and_fits_a_table_without_quoting_it(line, folder):
     told = line("check", "study.toml", "--data", "main=local/main.csv").stdout
     assert "4000 rows of main fit the schema" in told
@@ -58,14 +51,6 @@ def test_a_report_is_its_owners_alone_and_strict_fails_on_what_it_finds(line, fo
     assert not list(folder.rglob("*.ledger"))
 
 
-def test_price_touches_no_data(line, folder):
-    for table in Path("local").glob("*.csv"):
-        table.unlink()
-    answer = line.json("cost", "study.toml")
-    assert [p["left_after"] for p in answer["data"]["costs"]] == [2.0, 1.0, 1.0]
-    assert not list(folder.rglob("*.ledger"))
-
-
 def test_a_branch_starts_from_the_source_s_signed_release(line, folder):
     study = Path("study.toml")
     study.write_text(study.read_text().replace('name = "average"', 'name = "simcomb"'))
@@ -81,15 +66,6 @@ def test_a_branch_starts_from_the_source_s_signed_release(line, folder):
     line(*branch, *source, "--source-key", "main=other.key.pub", code=5)
     line(*branch, *source, "--source-key", "main=main.key.pub")
     assert Path("mine/branch-1/card.json").is_file()
-
-
-def test_a_simulation_is_a_rehearsal_to_look_at(line, folder):
-    study = Path("study.toml")
-    study.write_text(study.read_text().replace('mode = "private"', 'mode = "simulation"'))
-    result = line("fit", "study.toml", "--yes", "--out", "out")
-    assert "SIMULATION" in result.stderr
-    assert line.json("verify", "out/diabetes-2026", code=5)["error_code"] == "SimulatedRelease"
-    assert "simulated" in line("release", "show", "out/diabetes-2026").stdout
 
 
 def test_an_unexpected_error_shows_its_class_and_never_its_words(line, folder, monkeypatch):

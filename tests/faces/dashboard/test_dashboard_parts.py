@@ -17,16 +17,8 @@ from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere_federation.dashboard.server import serve_dashboard
-from confrere_federation.dashboard.state import (
-    Book,
-    Place,
-    Run,
-    last_lines,
-    look_through,
-    person_totals,
-)
+from confrere_federation.dashboard.state import Book, Place, Run, last_lines, person_totals
 from confrere_federation.progress import STATUS
-from tests.faces.dashboard.conftest import visit
 
 A, B = ("a", "ab" * 32), ("b", "cd" * 32)
 
@@ -55,33 +47,6 @@ def test_a_person_pays_in_every_account_and_for_every_row(tmp_path):
     assert (party.unit, party.paid) == ("party", 1.0)
     old = person_totals(books, known, year=2020)
     assert [one.this_year for one in old] == [0.0, 0.0]
-
-
-def test_a_file_that_is_called_a_ledger_and_is_none(tmp_path):
-    (tmp_path / "x.ledger").write_text("hello")
-    (tmp_path / "empty.ledger").write_text("")
-    (tmp_path / "link.ledger").symlink_to(tmp_path / "x.ledger")
-    found = look_through([tmp_path])
-    told = [Book(place) for place in found.ledgers]
-    assert len(told) == 3
-    assert all(one.fault for one in told)
-
-
-def test_folders_are_looked_through_to_a_depth_and_not_through_links(tmp_path):
-    deep = tmp_path / "a" / "b" / "c" / "d" / "e"
-    deep.mkdir(parents=True)
-    for folder in (tmp_path / "a", deep):
-        Ledger(folder / "x.ledger")
-    (tmp_path / "again").symlink_to(tmp_path / "a")
-    (tmp_path / ".hidden").mkdir()
-    Ledger(tmp_path / ".hidden" / "x.ledger")
-    found = look_through([tmp_path, tmp_path / "a"])
-    assert sorted(place.path for place in found.ledgers) == [
-        tmp_path / "a" / "b" / "c" / "d" / "e" / "x.ledger",
-        tmp_path / "a" / "x.ledger",
-    ]
-    assert [p.shown for p in look_through([tmp_path]).ledgers] == [f"{tmp_path.name}/a/x.ledger"]
-    assert look_through([tmp_path / "none"]).gone == [tmp_path / "none"]
 
 
 # -- runs ----------------------------------------------------------------------------------------
@@ -122,16 +87,6 @@ def test_a_folder_of_a_stranger_s_shows_no_other_file_and_waits_for_none(tmp_pat
         path.symlink_to(secret) if kind == "link" else os.mkfifo(path)
     assert Run.read(tmp_path / "run") is None
     assert last_lines(tmp_path / "run") == []
-
-
-@pytest.mark.parametrize("name", ["approval-old.json", "local.toml", "main.key", "coordinator.pub"])
-def test_pipes_beside_a_study_keep_nobody_waiting(world, name):
-    place = world.party / name
-    place.unlink(missing_ok=True)
-    os.mkfifo(place)
-    visitor = visit(world.root).enter()
-    for address in ("/", "/studies", "/releases", "/metrics"):
-        visitor.text(address)
 
 
 # -- where it listens ----------------------------------------------------------------------------

@@ -15,8 +15,6 @@ from confrere.schema import Number, PublicSchema
 from tests.faces.model.examples import MODELS, linear
 from tests.world import each
 
-everything = pytest.mark.parametrize("name", MODELS)
-
 SCHEMA = PublicSchema([Number(name, bounds=(0, 1)) for name in "abcd"])
 FACTS = Facts(
     n_samples=100,
@@ -32,15 +30,6 @@ FACTS = Facts(
         rates=(0.1, 0.2),
     ),
 )
-
-
-@everything
-def test_documents_survive(name):
-    model = MODELS[name]
-    content = model_document(model, "plr")
-    kind, back = read_document(content)
-    assert kind == "plr"
-    assert model_document(back, "plr") == content
 
 
 def test_a_digest_is_of_the_function_alone():

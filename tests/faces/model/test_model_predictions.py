@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from scipy import sparse
-from scipy.special import expit, softmax
 
 from confrere.errors import InvalidData
-from confrere.model import Linear, Model
+from confrere.model import Linear
 from confrere.model.model_json import vectors_of
 from confrere.model.onnx_graph import onnx_bytes
 from confrere.release.release import README
@@ -25,58 +24,10 @@ from tests.faces.model.examples import MODELS
 everything = pytest.mark.parametrize("name", MODELS)
 
 
-def reference(model: Model, X):
-    """The definition, by matrix products."""
-    if isinstance(model, Linear):
-        scores = X @ model.coef.T + model.intercept
-        if len(model.classes) > 2:
-            return scores, softmax(scores, axis=1)
-        scores = model.link.slope * scores[:, 0] + model.link.shift
-    elif len(model.classes) > 2:
-        Z = np.stack(
-            [
-                g.sharpness * (X[:, g.features] @ g.coef.T + g.intercept - g.baseline)
-                for g in model.groups
-            ],
-            axis=2,
-        )
-        if model.combine == "vote":
-            scores = (Z.argmax(axis=1)[:, None] == np.arange(3)[:, None]) @ model.coef
-            return scores, scores / model.coef.sum()
-        meta = Z if model.combine == "alone" else np.tanh(Z / 2) / np.sqrt(Z.shape[2])
-        scores = meta @ model.coef
-        return scores, softmax(scores, axis=1)
-    else:
-        Z = np.column_stack(
-            [
-                g.sharpness * (X[:, g.features] @ g.coef + g.intercept - g.baseline)
-                for g in model.groups
-            ]
-        )
-        if model.combine == "vote":
-            scores = np.sign(Z) @ model.coef
-            positive = ((Z > 0) @ model.coef) / model.coef.sum()
-            return scores, np.column_stack([1 - positive, positive])
-        meta = Z if model.combine == "alone" else (2 * expit(Z) - 1) / np.sqrt(Z.shape[1])
-        scores = meta @ model.coef + model.intercept
-    right, left = (np.minimum(expit(u), model.link.cap) for u in (scores, -scores))
-    return scores, np.column_stack([left, right]) / (left + right)[:, None]
-
-
 @pytest.fixture(scope="module")
 def rows():
     X = np.random.default_rng(7).normal(size=(5000, 4)) * np.logspace(-2, 2, 5000)[:, None]
     return np.vstack([np.zeros(4), X])
-
-
-@everything
-def test_predictions_are_the_definition(name, rows):
-    model = MODELS[name]
-    scores, shares = reference(model, rows)
-    np.testing.assert_allclose(model.decision_function(rows), scores, rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(model.predict_proba(rows), shares, rtol=0, atol=1e-12)
-    best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
-    assert model.predict(rows).tolist() == [model.classes[k] for k in best]
 
 
 @cache

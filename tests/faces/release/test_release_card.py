@@ -86,12 +86,6 @@ def test_any_words_survive_or_are_refused(release, title, texts, rows):
     assert back.epsilon == rows * 1.0
 
 
-def test_the_budget_is_that_of_the_charge_and_not_of_today(release, ledger, document):
-    ledger.charge("checkups", Guarantee(1.0), purpose="later")
-    spend = build_card(release, ledger=ledger).prior_spend
-    assert spend.model_dump() == document["prior_spend"]
-
-
 def test_a_person_in_both_domains_is_priced_and_told(make_release, receipt):
     other = Ledger()
     other.open_account("source", epsilon=1.0)
@@ -163,24 +157,6 @@ def test_a_card_that_contradicts_itself_is_refused(document, change):
     change(document)
     with pytest.raises(InvalidRelease, match="contradicts itself"):
         Card.from_dict(document)
-
-
-@pytest.mark.parametrize(
-    ("neighbours", "said", "public"),
-    [
-        ("replace-one", "how many records there are", "number of records"),
-        ("add-remove", None, "declared number of records"),
-    ],
-)
-def test_what_is_not_protected_depends_on_the_relation(make_release, neighbours, said, public):
-    guarantee = Guarantee(1.0, neighbours=neighbours, public=("number of records", "label set"))
-    card = make_release(receipt=None, guarantee=guarantee).card
-    assert public in card.mechanism.public
-    assert ("number of records" in card.mechanism.public) == (neighbours != "add-remove")
-    told = " ".join(card.unprotected)
-    assert said is None or said in told
-    assert ("how many records" in told) == (neighbours == "replace-one")
-    assert (", ".join(card.mechanism.public)) in told
 
 
 def test_errors_name_the_key_and_never_a_value(document):

@@ -3,8 +3,8 @@ import pickle
 
 import pytest
 
-from confrere.errors import BudgetExceeded, CompositionError, InvalidParameter, UnknownAccount
-from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, Unit
+from confrere.errors import BudgetExceeded, CompositionError, InvalidParameter
+from confrere.kernel.guarantee import RELATIONS, Guarantee, Unit
 from confrere.ledger import Ledger
 from tests.world import each
 
@@ -55,20 +55,6 @@ def test_only_what_is_counted_can_be_charged(path, unit, relation, other_unit, o
 @pytest.mark.parametrize(
     "facts",
     [
-        *each(epsilon=(2.0, None), delta=(0.1,), period=("year",)),
-        *each(unit=(Unit.PARTY,), neighbours=(Neighbours.ADD_REMOVE,)),
-    ],
-    ids=str,
-)
-def test_opening_again_with_other_facts_is_refused(ledger, facts):
-    with pytest.raises(InvalidParameter, match=f"another {next(iter(facts))};"):
-        ledger.open_account("study", **{"epsilon": 1.0} | facts)
-    assert ledger.left("study") == 1.0
-
-
-@pytest.mark.parametrize(
-    "facts",
-    [
         *each(
             name=("", "a\nb", "x" * 201, "\ud800", 7), epsilon=(0, -1.0, math.inf, math.nan, "1")
         ),
@@ -84,29 +70,3 @@ def test_impossible_accounts_are_refused(path, facts):
     with pytest.raises(InvalidParameter, match=next(iter(facts))):
         ledger.open_account(**{"name": "a", "epsilon": 1.0} | facts)
     assert ledger.accounts() == []
-
-
-class TestWhichAccount:
-    @pytest.mark.parametrize(
-        ("name", "told"), [(None, "'study', 'other'"), ("studdy", "no account 'studdy'; there is")]
-    )
-    def test_one_of_several_or_an_unknown_one_is_refused_naming_them(
-        self, ledger, tenth, name, told
-    ):
-        ledger.open_account("other")
-        asked = [ledger.account_for, ledger.spent, ledger.left]
-        asked += [lambda name: ledger.charge(name, tenth, purpose="model")]
-        asked += [lambda name: ledger.affords(name, tenth)]
-        for ask in [*asked, ledger.entries] if name else asked:
-            with pytest.raises(UnknownAccount, match=told):
-                ask(name)
-
-    def test_an_ephemeral_ledger_opens_default_only_when_nothing_is_named(self, tenth):
-        assert Ledger().charge(None, tenth, purpose="model").account == "default"
-        assert Ledger().spent() == 0.0
-        ledger = Ledger()
-        with pytest.raises(UnknownAccount):
-            ledger.charge("study", tenth, purpose="model")
-        ledger.open_account("study", epsilon=1.0)
-        assert ledger.account_for(None) == "study"
-        assert [account.name for account in ledger.accounts()] == ["study"]

@@ -1,12 +1,9 @@
 """Who agreed to a charge, and why; and who did not agree to a study."""
 
-import csv
-import io
-
 import pytest
 
 from confrere.errors import InvalidParameter, LedgerError, StudyRefused
-from confrere.ledger import ChargeApproval, Ledger, Receipt
+from confrere.ledger import ChargeApproval, Ledger
 from confrere.ledger.witness import store_at
 from tests.world import each
 
@@ -17,22 +14,6 @@ SAID = ChargeApproval(
     justification="one in a hundred false alarms finds 2.7 of a hundred",
 )
 STUDY = ("diabetes", "ab" * 32)
-
-
-def test_an_approval_is_in_the_row_the_receipt_and_every_view(ledger, tenth):
-    receipt = ledger.charge("study", tenth, purpose="fit", approval=SAID, study=STUDY)
-    assert receipt.approval == SAID
-    assert Receipt.from_dict(receipt.to_dict()) == receipt
-    entry = ledger.entry(receipt)
-    assert entry.approval == SAID
-    assert entry.to_dict()["approval"] == SAID.to_dict()
-    (line,) = csv.DictReader(io.StringIO(ledger.to_csv()))
-    assert (line["approved_by"], line["reason"], line["justification"]) == (
-        SAID.name,
-        SAID.reason,
-        SAID.justification,
-    )
-    assert SAID.name in ledger.to_json()
 
 
 def test_who_approves_again_in_other_words_does_not_pay_again(ledger, tenth):

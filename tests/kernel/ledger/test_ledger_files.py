@@ -1,7 +1,6 @@
 import errno
 import fcntl
 import os
-import pickle
 import stat
 import subprocess
 import sys
@@ -75,14 +74,6 @@ class TestWhatCannotBeWritten:
         ledger.charge("study", tenth, purpose="fit")
         assert ledger.verify() == 3
 
-    def test_writes_that_are_cut_short_go_on(self, ledger, path, tenth, monkeypatch):
-        write = os.write
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "write", lambda fd, data: write(fd, data[:7]))
-            ledger.charge("study", tenth, purpose="fit")
-        assert path.read_bytes().endswith(b"]\n")
-        assert Ledger(path).verify() == 3
-
     def test_a_disk_that_does_not_confirm_gives_no_receipt(self, ledger, tenth, monkeypatch):
         def lose(descriptor):
             raise OSError(errno.EIO, "Input/output error")
@@ -151,20 +142,6 @@ class TestFile:
         assert ledger.spent("study") == 0.1
 
 
-class TestHandle:
-    @pytest.fixture(params=["durable", "ephemeral"])
-    def either(self, request, path):
-        return Ledger(path if request.param == "durable" else None)
-
-    def test_a_pickle_is_the_same_ledger(self, either, tenth):
-        other = pickle.loads(pickle.dumps(either))
-        other.charge(None, tenth, purpose="fit") if either.ephemeral else other.open_account("new")
-        assert other == either
-        assert hash(other) == hash(either)
-        assert (other.path, other.ephemeral) == (either.path, either.ephemeral)
-        assert other.head() == either.head()
-
-
 def _run(script, **environment: str):
     finished = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
@@ -204,10 +181,6 @@ worker.join()
 
 
 class TestEphemeral:
-    def test_it_is_private(self):
-        folder = Ledger().path.parent
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-
     @pytest.mark.parametrize("script", [FORKED, POOLED])
     def test_it_goes_with_its_process_and_not_with_a_child(self, script):
         path = Path(_run(script))

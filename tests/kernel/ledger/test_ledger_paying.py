@@ -31,15 +31,6 @@ def test_what_raised_failed_and_stays_charged(ledger, tenth, error, code):
     assert (entry.state, entry.code, ledger.spent()) == ("failed", code, 0.1)
 
 
-def test_a_digest_that_the_block_left_stays(ledger, tenth):
-    with paying(ledger, "study", tenth, purpose="fit") as ticket:
-        ledger.mark_released(ticket.receipt, digest="00ff")
-    assert ledger.entry(ticket.receipt).digest == "00ff"
-    with pytest.raises(ValueError, match="late"), paying(ledger, None, tenth, purpose="x") as late:
-        _stop("late", lambda: ledger.mark_released(late.receipt))
-    assert ledger.entry(late.receipt).state == "released"
-
-
 def test_what_resumes_stays_open_when_interrupted(ledger, tenth):
     facts = {"purpose": "fit", "key": "k", "resumes": True}
     with pytest.raises(KeyboardInterrupt), paying(ledger, None, tenth, **facts) as first:

@@ -143,13 +143,6 @@ def test_facts_that_are_none_show_though_sealed(book, facts):
         Ledger(book)
 
 
-@pytest.mark.parametrize("seq", range(1, N_ROWS))
-def test_a_removed_row_shows(book, seq):
-    tamper(book, lambda rows: rows.pop(seq - 1))
-    with pytest.raises((LedgerTampered, NotALedger), match=r"row \d+|not a ledger"):
-        _unopened(book).verify()
-
-
 @pytest.mark.parametrize("seq", range(2, N_ROWS))
 def test_a_removed_row_shows_when_the_others_close_up(book, seq):
     def remove(rows):
@@ -159,16 +152,6 @@ def test_a_removed_row_shows_when_the_others_close_up(book, seq):
 
     tamper(book, remove)
     with pytest.raises(LedgerTampered, match=f"row {seq} "):
-        _unopened(book).verify()
-
-
-@pytest.mark.parametrize("first", range(1, N_ROWS))
-def test_rows_that_changed_places_show(book, first):
-    def swap(rows):
-        rows[first - 1], rows[first] = rows[first], rows[first - 1]
-
-    tamper(book, swap)
-    with pytest.raises((LedgerTampered, NotALedger), match=r"row \d+|not a ledger"):
         _unopened(book).verify()
 
 
@@ -253,10 +236,6 @@ class TestHead:
             heads = [log.row(1 + k).hash for k in range(N_ROWS)]
         assert heads[-1] == ledger.head()
         assert [ledger.verify(head=head) for head in heads] == [N_ROWS] * N_ROWS
-
-    def test_an_unknown_head_is_not(self, book):
-        with pytest.raises(LedgerTampered, match="head is not in the chain"):
-            Ledger(book).verify(head="0" * 64)
 
     def test_rows_cut_from_the_end_show(self, book):
         head = Ledger(book).head()

@@ -20,19 +20,6 @@ def test_any_numbers_have_a_cell():
     assert set(huge.of(1e10 * ROWS)) <= set(range(3))
 
 
-@pytest.mark.parametrize("rows", [np.ones((40, 3)), np.ones((1, 1)), np.zeros((5, 2))])
-@pytest.mark.parametrize("centred", [True, False])
-def test_rows_that_are_all_the_same_are_one_cell(rows, centred):
-    view = HalfWhite(rows, constant=float(centred))
-    cells = view.cells(4)
-    assert len(cells) == 1
-    shares = np.array([[0.3, 0.7]])
-    weights, _ = fit_shares(
-        view.coordinates(rows), cells.of(rows), shares, np.array([1e-4]), intercept=centred
-    )
-    assert np.isfinite(weights).all()
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_shares_of_a_model_give_it_back(n_classes):
     true = RNG.normal(size=(n_classes, 5))
@@ -44,11 +31,3 @@ def test_shares_of_a_model_give_it_back(n_classes):
     weights, ridge = fit_shares(Z, cells, shares, np.full(80, 1e-10), intercept=True)
     np.testing.assert_allclose(weights, true, atol=1e-2)
     assert ridge in RIDGES
-
-
-def test_a_cell_without_public_rows_says_nothing():
-    Z, cells = RNG.normal(size=(50, 2)), np.zeros(50, dtype=np.intp)
-    shares = np.array([[0.25, 0.75], [5.0, -5.0]])
-    both, _ = fit_shares(Z, cells, shares, np.full(2, 1e-4), intercept=True)
-    one, _ = fit_shares(Z, cells, shares[:1], np.full(1, 1e-4), intercept=True)
-    np.testing.assert_array_equal(both, one)

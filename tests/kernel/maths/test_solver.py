@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from confrere.kernel.losses import Logistic
@@ -33,18 +32,6 @@ def test_it_agrees_with_scikit_learn(shape, alpha):
         C=1 / ridge, fit_intercept=False, solver="newton-cholesky", tol=1e-12, max_iter=200
     ).fit(X, y)
     assert np.abs(w - reference.coef_[0]).max() < 1e-8
-
-
-def test_sparse_rows_are_dense_rows():
-    rng = np.random.default_rng(3)
-    X = sparse.random_array((9000, 25), density=0.2, format="csr", rng=rng)
-    X = sparse.csr_array(X / np.sqrt(X.power(2).sum(axis=1).max()))
-    y = np.where(rng.random(9000) < 0.4, 1.0, -1.0)
-    b = rng.standard_normal(25)
-    for ridge in (1.0, 300.0):
-        one = minimise(X, y, ridge=ridge, linear=b, tolerance=1e-8)
-        two = minimise(X.toarray(), y, ridge=ridge, linear=b, tolerance=1e-8)
-        assert np.abs(one - two).max() <= 2e-8 / ridge
 
 
 @pytest.mark.parametrize("kind", ["one row", "one column", "zeros", "copies", "one class", "apart"])

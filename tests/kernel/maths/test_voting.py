@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from confrere.methods.votes import PartyBudget, count_votes, noised_votes
+from confrere.methods.votes import count_votes
 
 
 def whole_numbers(rng, *shape):
@@ -50,18 +50,3 @@ def test_classes_that_are_alike_but_for_rounding_tie():
     votes = count_votes(W, X)
     assert not votes[:, 2].any()
     np.testing.assert_array_equal(votes[:, 0], (X @ own.T > 0).sum(axis=1))
-
-
-def voted(ballots, n_rows, n_classes):
-    budget = PartyBudget(epsilon=1.0, n_parties=9, n_classes=n_classes)
-    made = noised_votes(budget, n_auxiliary=n_rows, n_features=1, alpha=1.0)
-    return sum((made.clipped(np.array(one)) for one in ballots), np.zeros(made.shape))
-
-
-@given(st.lists(st.lists(st.integers(0, 3), min_size=5, max_size=5), max_size=8))
-@settings(deadline=None)
-def test_ballots_of_any_classifier_are_counted(ballots):
-    votes = voted(ballots, n_rows=5, n_classes=4)
-    for row in range(5):
-        for k in range(4):
-            assert votes[row, k] == sum(ballot[row] == k for ballot in ballots)

@@ -33,15 +33,6 @@ def test_it_is_minimised_to_the_tolerance(shape, n_classes, exponent, seed):
     assert n_classes == 2 or np.abs(W.sum(axis=0)).max() <= 1e-12
 
 
-def test_a_statistic_that_no_votes_have_is_still_minimised():
-    X = unit_rows(50, 3)
-    statistic = np.array([40.0, -3.0, 7.0])
-    tolerance = 2 * weighted_tolerance(50, 3, alpha=0.1, statistic_norm=41.0)
-    w = minimise_weighted(X, statistic, alpha=0.1, tolerance=max(tolerance, 1e-6))
-    gradient = X.T @ expit(X @ w) - 50 * statistic + 5.0 * w
-    assert np.linalg.norm(gradient) < 1e-5
-
-
 def test_rounding_of_a_statistic_is_below_its_bound():
     rng = np.random.default_rng(0)
     X = unit_rows(3000, 5).astype(np.longdouble)

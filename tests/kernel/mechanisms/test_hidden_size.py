@@ -1,33 +1,18 @@
 """Under add-remove neighbours nothing that leaves tells how many rows there are."""
 
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import sparse, stats
+from scipy import stats
 
 from confrere.data.frame import Frame
 from confrere.kernel.losses import loss_of
-from confrere.kernel.norms import CELLS, L1, HiddenSize
-from confrere.methods.average import NoisedMinimiser, Weights, noised_minimiser
+from confrere.kernel.norms import CELLS, HiddenSize
+from confrere.methods.average import NoisedMinimiser, Weights
 from confrere.simulation import SeededSource
 from confrere_federation.parties.requests import request_for
 from tests.world import ball
-
-
-def output(size, n_samples, ridge, **_):
-    return noised_minimiser(
-        epsilon=1.0, n_features=size, n_samples=n_samples, ridge=ridge, loss=loss_of(2)
-    )
-
-
-KINDS = {
-    "objective": ball,
-    "L1": partial(ball, kind=L1),
-    "Gaussian": partial(ball, delta=1e-6),
-    "output": output,
-}
 
 
 def question(centre=None, declared=1000, kind=Weights, **changes):
@@ -119,20 +104,6 @@ def test_cells_are_drawn_evenly_and_apart():
     assert used.sum(axis=1).max() <= hidden.most
     # Far more rows than were declared: what is used stays within the bound.
     assert 0 < HiddenSize(2).used(1000, SeededSource(2)).sum() <= 200
-
-
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("n", [1, 30, 4000])
-def test_any_number_of_rows_is_answered(name, n):
-    make = KINDS[name]
-    mechanism = make(4, n_samples=HiddenSize(3), ridge=5.0)
-    X, y = rows(n, 4)
-    given, again = (each if name == "output" else [each] for each in (X, sparse.csr_array(X)))
-    assert np.all(np.isfinite(mechanism.sample((given, y), SeededSource(0))))
-    assert np.all(np.isfinite(mechanism.sample((again, y), SeededSource(0))))
-    many = np.squeeze(mechanism.sample((given, y), SeededSource(0), 50))
-    assert many.shape == (50, 4)
-    assert len(np.unique(many)) == 200
 
 
 def test_rows_that_are_not_alone_are_left_out():

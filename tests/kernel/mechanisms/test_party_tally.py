@@ -9,12 +9,6 @@ from confrere.simulation import SeededSource
 from tests.world import released, votes_for
 
 
-def test_a_left_out_party_is_half_a_vote_for_either_side():
-    votes = votes_for([0, 1, 2, 3], 3)
-    np.testing.assert_allclose(vote_fractions(votes, 4), [1 / 8, 3 / 8, 5 / 8, 7 / 8])
-    np.testing.assert_array_equal(vote_majority(votes), [0, 0, 1, 1])
-
-
 def test_ties_go_to_the_second_of_two_and_the_first_of_more():
     assert vote_majority(votes_for([2], 4)) == 1
     votes = np.array([[1, 2, 2], [0, 0, 5]])

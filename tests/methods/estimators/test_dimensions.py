@@ -10,12 +10,11 @@ from confrere.assurance.audit.exact import exact_audit
 from confrere.catalogue import find_method
 from confrere.data.frame import l1_reach
 from confrere.estimators import designed
-from confrere.kernel.accountants import gaussian_mu
 from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import HiddenSize
 from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
-from confrere.methods.average import noised_coefficients, noised_minimiser
+from confrere.methods.average import noised_minimiser
 from confrere.methods.geometry import SchemaGeometry
 from confrere.schema import Category, Number, PublicSchema
 
@@ -112,28 +111,6 @@ def test_a_minimiser_around_a_centre_moves_no_further_and_ends_within_reach(clas
         longest = max(longest, float(np.linalg.norm(one.point - two.point)))
         assert np.linalg.norm(one.point) <= made.parts[0].reach
     assert 0.1 * made.sensitivity < longest <= made.sensitivity
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_a_record_that_comes_moves_coefficients_by_all_of_its_part(classes, delta):
-    made = noised_coefficients(
-        epsilon=1.0, n_samples=HiddenSize(9), n_features=3, n_classes=classes, delta=delta
-    )
-    assert made.guarantee().neighbours == "add-remove"
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(9, 3))
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True) * (1 + 1e-12)
-    y = rng.integers(0, classes, 9) if classes > 2 else rng.choice([-1.0, 1.0], 9)
-    whole, rest = densities(made, (rows, y)), densities(made, (rows[1:], y[1:]))
-    moves = [np.linalg.norm(a.point - b.point) for a, b in zip(whole, rest, strict=True)]
-    assert moves == pytest.approx([part.move for part in made.parts])
-    if delta:
-        spent = np.hypot(*(m / term.law.sigma for m, term in zip(moves, whole, strict=True)))
-        assert 0.99 < spent / gaussian_mu(1.0 / 1.001 * 0.999, delta) <= 1.0
-    else:
-        lost = sum(a.loss(b) for a, b in zip(whole, rest, strict=True))
-        assert 0.99 < lost <= 1.0
 
 
 def made_frame(leaf, **settings):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import AddRemove, CollaborativeClassifier, PrivateLogisticRegression
+from confrere import AddRemove, CollaborativeClassifier
 from confrere.catalogue import find_method
 from confrere.errors import InvalidParameter
 from confrere.methods.allowance import allowance
@@ -112,16 +112,6 @@ def test_a_category_of_a_stranger_s_schema_fills_no_memory():
         SchemaGeometry(schema.encoder(form="linear")).frame(allowed)
     few = PublicSchema((Category("icd", values=("a", "b")), Number("age", bounds=(18, 100))))
     assert choose_form(few, "auto", allowed) != "standardised"
-
-
-@pytest.mark.parametrize("named", ["prior", "alpha"])
-def test_what_is_given_column_by_column_must_fit_the_body_s_columns(named):
-    """By the rule it speaks of standardised columns; asked for, of those of the body."""
-    settings = {"schema": SCHEMA, "classes": [0, 1], named: [1.0]}
-    with pytest.raises(InvalidParameter, match=named):
-        PrivateLogisticRegression(geometry="schema", **settings).privacy_cost(1000)
-    each = settings | {named: np.ones(5)}
-    assert PrivateLogisticRegression(**each)._encoder(1000).form == "standardised"
 
 
 def unequal(sizes, epsilon=0.25, **hidden):

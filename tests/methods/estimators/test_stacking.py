@@ -10,7 +10,6 @@ from confrere import (
     Ledger,
     PrivateLogisticRegression,
     SampleStackingClassifier,
-    TransferStackingClassifier,
 )
 from confrere.estimators import designed
 from confrere.release import load_release
@@ -61,12 +60,6 @@ def test_one_important_group_is_plain_private_regression(clipping):
     assert stack.guarantee_.epsilon == plain.guarantee_.epsilon
 
 
-def test_one_part_of_samples_is_plain_private_regression():
-    stack = SampleStackingClassifier(**SETTINGS, n_groups=1, split_seed=None).fit(X, Y)
-    plain = PrivateLogisticRegression(**SETTINGS).fit(X, Y)
-    np.testing.assert_allclose(stack.decision_function(X), plain.decision_function(X), rtol=1e-10)
-
-
 def test_groups_by_importance_and_their_shares():
     model = FeatureStackingClassifier(**SETTINGS, n_groups=2, importance=IMPORTANCE).fit(X, Y)
     first, second = model.low_level_
@@ -112,15 +105,3 @@ def test_a_stack_learns_several_classes(name, delta, tmp_path):
     model.to_release().save(tmp_path / "release", allow_uncapped=True)
     read = load_release(tmp_path / "release", require_signature_from=None).model
     np.testing.assert_array_equal(read.predict(ROWS), model.predict(ROWS))
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_a_stack_of_several_classes_is_checked_before_one_starts_from_it(delta):
-    settings = {"classes": list(NAMES), "random_state": 0}
-    main = STACKS["features"](epsilon=1e4, alpha=1e-3, **settings).fit(ROWS, TREES).to_release()
-    near = TransferStackingClassifier(source=main, epsilon=1.0, delta=delta, **settings)
-    near.fit(ROWS, TREES)
-    assert near.model_.facts.prior.factor > 0.5
-    assert (near.guarantee_.epsilon, near.guarantee_.delta) == (1.0, delta)
-    near.fit(ROWS, NAMES[(CODES + 1) % 3])
-    assert near.model_.facts.prior.factor < 0.2

@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import CohortSummary, Ledger, PublicSchema
+from confrere import CohortSummary, PublicSchema
 from confrere.assurance.cohort import ALL, CohortCounts
-from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Neighbours
 from confrere.methods.sums import STEPS
 from confrere.schema import Category, Label, Number, Ordered
@@ -107,31 +106,3 @@ def test_error_bars_cover(neighbours):
         assert len(hits) > 250
         assert np.mean(hits) > 0.915, statistic  # 270 of 95%, dependent: 3 deviations below
     assert np.mean(covered["n"]) < 0.999  # a bar that always covers is no 95%
-
-
-@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
-def test_any_rows_are_described(neighbours):
-    nobody = cohort(10).iloc[:0]
-    odd = cohort(3)
-    odd[["age", "bmi"]] = np.nan
-    odd["smoker"] = "cigars"
-    for table in (nobody, odd):
-        made = summary(table, random_state=0, neighbours=neighbours)
-        assert told(made.estimates_)["south", "yes", "age", "mean"].value is None
-        assert "not measurable" in made._repr_html_()
-        assert all(np.isfinite(one.value) for one in made.estimates_ if one.value is not None)
-
-
-def test_what_is_wrong_is_said_before_anything_is_spent(tmp_path):
-    book = Ledger(tmp_path / "books.ledger")
-    book.open_account("people", epsilon=1.0)
-    budget, table = book["people"], cohort(50)
-    with pytest.raises(InvalidParameter, match="schema"):
-        CohortSummary(1.0, budget=budget).fit(table)
-    with pytest.raises(InvalidParameter, match="site_column"):
-        CohortSummary(1.0, SCHEMA, budget, sites=SITES).fit(table)
-    with pytest.raises(InvalidData, match="site"):
-        summary(table.assign(site="west"), budget=budget)
-    with pytest.raises(InvalidData, match="ill"):
-        summary(table.assign(ill=None), budget=budget)
-    assert book.left("people") == 1.0

@@ -8,7 +8,7 @@ from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from confrere import Ledger, PrivateLogisticRegression, PublicSchema
 from confrere.assurance.evaluation import Estimate
-from confrere.errors import BudgetExceeded, InvalidData, InvalidParameter
+from confrere.errors import InvalidData, InvalidParameter
 from confrere.evaluation import evaluate
 from confrere.schema import Label, Number
 from tests.world import each
@@ -26,20 +26,6 @@ def ledger(tmp_path):
     book = Ledger(tmp_path / "budget.ledger")
     book.open_account("test set", epsilon=1.0)
     return book
-
-
-def test_one_charge_for_all_metrics(ledger):
-    found = evaluate(MODEL, X, Y, epsilon=0.6, metrics=ALL, budget=ledger["test set"])
-    (entry,) = ledger.entries("test set")
-    assert ledger.spent("test set") == 0.6
-    assert entry.state == "released"
-    assert entry.guarantee == found.guarantee == found.receipt.guarantee
-    assert sum(each.epsilon for each in found.guarantees.values()) == pytest.approx(0.6)
-    assert set(found.guarantees) == {"errors", "confusion", "scores"}
-    assert not found.simulated
-    with pytest.raises(BudgetExceeded):
-        evaluate(MODEL, X, Y, epsilon=0.6, budget=ledger["test set"])
-    assert ledger.spent("test set") == 0.6
 
 
 def test_without_noise_the_answers_are_the_usual_ones():

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy import special
 
-from confrere import AddRemove, Ledger, PrivateLogisticRegression, PublicSchema
+from confrere import AddRemove, PrivateLogisticRegression, PublicSchema
 from confrere.assurance.inference import _farthest, _opened
-from confrere.errors import BudgetExceeded, InvalidParameter
+from confrere.errors import InvalidParameter
 from confrere.evaluation import infer
 from confrere.schema import Category, Flag, Label, Number, Ordered
 
@@ -92,15 +92,6 @@ def test_no_two_records_are_farther_apart_than_is_paid_for():
             other = [np.append(rng.integers(0, at.max() + 1), at[1:]) for at in codes]
             moved = np.abs(space.products(other, tables, most) - before).sum()
             assert moved <= space.largest(1.0, tables, most).sensitivity
-
-
-def test_it_is_paid_for_before_noise_is_drawn():
-    ledger = Ledger()
-    ledger.open_account("people", epsilon=1.0)
-    found = infer(MODEL, TABLE, epsilon=0.3, budget=ledger["people"], random_state=1)
-    assert (found.guarantee.epsilon, found.simulated) == (pytest.approx(0.3), True)
-    with pytest.raises(BudgetExceeded):
-        infer(MODEL, TABLE, epsilon=1.1, budget=ledger["people"])
 
 
 def test_what_noise_hides_is_refused_with_how_many_records_would_do():

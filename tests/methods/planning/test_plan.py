@@ -6,23 +6,10 @@ import pytest
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.norms import L2, Pure
-from confrere.methods import PublicFacts
-from confrere.planning import choose, plan, plan_schema, plan_votes, privacy_cost
-from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from confrere.planning import choose, plan, plan_votes, privacy_cost
 from confrere.simulation import SeededSource
 from confrere_research.as_printed.minimiser import minimise
 from tests.world import each
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_what_is_planned_is_what_the_estimator_runs(delta):
-    budget = {"epsilon": 0.7, "delta": delta}
-    made = plan(n_samples=400, n_features=6, **budget)
-    ran = PrivateLogisticRegression(**budget).plan(PublicFacts(n_samples=400, n_features=6))
-    act = ran.mechanism.act
-    assert (made.act.law.rate, made.act.ridge) == pytest.approx((act.law.rate, act.ridge))
-    assert made.expected == ran.expected
-    assert ("delta 1e-06" in str(made)) == (delta > 0)
 
 
 def test_the_excess_bound_holds_on_data():
@@ -86,23 +73,3 @@ def test_a_price_is_a_question(tmp_path):
     assert not second.affordable
     assert second.left == pytest.approx(0.3)
     assert "not covered" in str(second)
-
-
-FEATURES = (
-    Number("age", bounds=(18, 95), mean=50, sd=15),
-    Number("balance", bounds=(-2_000, 10_000)),
-    Category("job", values=("clerk", "nurse", "other")),
-    Flag("loan", share=0.2),
-)
-SCHEMA = PublicSchema(FEATURES, Label("y", positive=1, negative=0))
-
-
-@pytest.mark.parametrize("n", [300, 3_000, 300_000])
-def test_what_a_schema_leads_to_expect_is_what_is_used(n):
-    told = plan_schema(SCHEMA, n_samples=n, epsilon=1.0)
-    model = PrivateLogisticRegression(epsilon=1.0, schema=SCHEMA)
-    assert told.used == {"linear": "lines", "curves": "curves"}[model._encoder(n).form]
-    assert told.expected.kept == max(told.lines.kept, told.curves.kept)
-    assert told.declared is not None  # nobody says where balances are
-    assert "with mean and sd of every number declared" in str(told)
-    assert told.experts is None

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from confrere import CollaborativeClassifier, PrivateLogisticRegression
+from confrere import PrivateLogisticRegression
 from confrere.errors import PrivacyWarning
-from confrere.methods import PublicFacts
 from confrere.planning import choose
 from confrere.schema import Flag, Label, Number, PublicSchema
 
@@ -41,13 +40,6 @@ def test_sums_are_taken_of_many_where_their_average_loses_much_to_noise():
     for way in found.ways:
         assert "delta" not in way.settings
         assert "rounds" not in way.settings
-
-
-def test_what_is_chosen_is_what_the_estimators_expect():
-    sizes = {"a": 3000, "b": 2000, "c": 1000}
-    model = CollaborativeClassifier(schema=BENT, classes=[0, 1])
-    plan = model.plan(PublicFacts(n_samples=6000, n_features=0, sizes=sizes))
-    assert plan.expected == choose(n_samples=[*sizes.values()], schema=BENT).ways[0].expected
 
 
 def test_a_fit_that_hardly_adds_to_experts_is_warned_of_before_it_is_paid():

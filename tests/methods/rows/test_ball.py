@@ -14,7 +14,6 @@ from confrere.errors import InvalidData
 from confrere.kernel.norms import certify_rows, row_norms
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 5))
-tame = arrays(np.float64, SHAPES, elements=st.floats(-1e6, 1e6, allow_subnormal=False))
 anything = arrays(
     np.float64,
     SHAPES,
@@ -54,15 +53,6 @@ def test_any_row_ends_inside_exactly(X, bound, constant, norm, scaled, seed):
     same = into_ball(sparse.csr_array(X), bound, **options)
     certify_rows(same, norm=norm)
     np.testing.assert_allclose(same, rows, rtol=1e-13, atol=1e-320)
-
-
-@given(X=tame, bound=st.floats(1e-3, 1e3))
-@settings(deadline=None)
-def test_short_rows_are_only_scaled(X, bound):
-    rows = into_ball(X, bound)
-    short = row_norms(X) <= bound
-    np.testing.assert_allclose(rows[short], X[short] / bound, rtol=1e-12, atol=1e-300)
-    np.testing.assert_allclose(row_norms(rows[~short]), 1, rtol=1e-12)
 
 
 def test_two_entries_of_one_place_add_up():

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere.errors import SchemaError
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
 
 SCHEMA = PublicSchema(
@@ -56,9 +55,3 @@ def test_every_row_lies_in_the_body_that_the_blocks_declare(form):
         # What facts say of the size of a column is not far off where they hold.
         assert 0 < block.spread <= 1
         start += block.size
-
-
-@pytest.mark.parametrize("curve", ["yes", 3, (0, 0), (1,), (0, 200), (0, None), {"a": 1}])
-def test_what_is_no_curve_is_refused(curve):
-    with pytest.raises(SchemaError, match=r"column 'x'.*(curve|knots)"):
-        Number("x", bounds=(0, 100), curve=curve)

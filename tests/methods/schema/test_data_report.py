@@ -76,25 +76,6 @@ def test_a_number_that_stands_for_missing_is_named_inside_bounds_or_outside(low,
     assert found.hint == f"if it stands for nothing, declare na = [{value}]"
 
 
-def test_missing_undeclared_and_constant_are_counted(schema):
-    table = patients()
-    table.loc[:6, "age"] = np.nan
-    table.loc[:29, "smoker"] = " Never"
-    table["sex"] = "m"
-    report = data_report(schema, table)
-    assert kinds(report) == {
-        ("age", "missing", "refused"),
-        ("smoker", "undeclared", "refused"),
-        ("sex", "constant", "warning"),
-    }
-    counts = {one.column: one for one in report.columns}
-    assert counts["age"].missing == 7
-    assert counts["smoker"].undeclared == 30
-    assert counts["sex"].constant
-    assert "only capitals, spaces or types differ" in str(report)
-    assert len(report.refused) == 2
-
-
 def test_what_encoding_refuses_is_refused_and_what_it_takes_is_not(schema):
     """The report never contradicts the encoder."""
     encoder = schema.encoder()

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from confrere import AddRemove, CohortSummary, Ledger, PrivateLogisticRegression
-from confrere.errors import BudgetExceeded, InvalidParameter, InvalidRelease
+from confrere.errors import InvalidParameter, InvalidRelease
 from confrere.release import Release, load_release, verify_release
 from confrere.schema import Category, Label, Number, PublicSchema
 
@@ -36,22 +36,6 @@ def ledger(tmp_path):
     book.open_account("people", epsilon=3.0)
     book.open_account("others", epsilon=3.0)
     return book
-
-
-def test_facts_are_charged_before_and_the_schema_has_the_receipt(table, ledger):
-    learned = learn(table, epsilon=0.5, budget=ledger["people"])
-    assert ledger.spent("people") == 0.5
-    age, job = learn(table, epsilon=5.0, random_state=0).features  # no verdict by chance
-    assert age.mean == pytest.approx(50, abs=2)
-    assert age.sd == pytest.approx(12, abs=2)
-    assert job.shares == pytest.approx((0.8, 0.2), abs=0.05)
-    (paid,) = learned.paid
-    (entry,) = ledger.entries("people")
-    assert entry.state == "released"
-    assert entry.digest == paid.digest(learned)
-    assert paid.receipts["people"]["hash"] == entry.hash
-    with pytest.raises(BudgetExceeded):
-        learn(table, epsilon=2.6, budget=ledger["people"])
 
 
 def test_the_card_the_price_and_the_total_say_it(table, ledger, tmp_path):

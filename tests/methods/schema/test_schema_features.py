@@ -32,13 +32,6 @@ def test_log_number_takes_the_logarithm_above_the_lower_bound():
     assert encoded == pytest.approx([-1, (near - top / 2) / (top / 2), 1, -1], abs=1e-15)
 
 
-def test_log_number_reads_mean_and_sd_on_the_logarithmic_scale():
-    feature = Number("amount", bounds=(0, 99), log=True, mean=2, sd=0.5)
-    assert encode(feature, [math.e**2 - 1])[0, 0] == pytest.approx(0, abs=1e-12)
-    with pytest.raises(SchemaError, match=r"'amount'.*logarithmic"):
-        Number("amount", bounds=(0, 99), log=True, mean=50, sd=0.5)
-
-
 def test_dates_are_numbers_in_their_unit():
     feature = Number("x", bounds=(0, 10), dates="days since 2024-02-25", missing=5)
     cells = ["2024-02-25", "2024-03-01", "2024-03-06 00:00", "1990-01-01", "2024-03-01T02:00+02:00"]
@@ -71,13 +64,6 @@ def test_ordered_levels_use_ranks_scores_shares_or_moments():
     weights = np.array([0.5, 0.25, 0.25])
     assert weights @ z == pytest.approx(0, abs=1e-15)
     assert weights @ z**2 == pytest.approx(1)
-
-
-def test_category_columns_have_the_declared_mean_and_variance():
-    shares = np.array([0.6, 0.3, 0.1])
-    z = encode(Category("c", values=["a", "b", "c"], shares=shares), ["a", "b", "c"])
-    assert shares @ z == pytest.approx(np.zeros(3), abs=1e-15)
-    assert shares @ z**2 == pytest.approx(np.ones(3))
 
 
 def test_unknown_values_go_where_the_schema_says():
