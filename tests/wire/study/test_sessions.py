@@ -21,7 +21,7 @@ from confrere.ledger import ChargeApproval, Ledger
 from confrere.release import Approval, Utility, read_private_key
 from confrere.release.release import release_files
 from confrere.trust import Trust
-from confrere_federation.dashboard.facts import study_facts
+from confrere_federation.dashboard.state import study_facts
 from confrere_federation.parties.federation import SignedFederation
 from confrere_federation.parties.messages import PartyError
 from confrere_federation.parties.party import SignedApproval
@@ -443,7 +443,7 @@ def test_what_an_approver_is_shown_says_who_must_be_trusted(place, kind):
         words += "; if all of them do, epsilon is at most 5.48"
     assert f"Trust: {needed}; {words}." in make_plan(study, own).view().note
     assert make_plan(study, own).to_dict()["trust"] == needed
-    facts = study_facts(str(place / "study.toml"))
+    facts = study_facts(place / "study.toml")
     assert (facts["trust"], facts["trust_words"]) == (needed, words)
 
 

@@ -152,11 +152,11 @@ def assessment(
 ) -> Answer:
     """Write the officer's file: a printable impact assessment of a study; touches no data."""
     from confrere.assurance.assessment import assessment_page
-    from confrere_federation.dashboard.facts import study_facts
+    from confrere_federation.dashboard.state import study_facts
 
     found, asker = read_study(study), study.parent / "coordinator.pub"
     plan = make_plan(found, gather_locals(found, study, local or ()))
-    facts = study_facts(str(study))
+    facts = study_facts(study)
     if "fault" in facts:
         raise StudyError(str(facts["fault"]))
     page = assessment_page(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -33,14 +35,19 @@ from confrere_federation.dashboard.state import (
     Facts,
     Place,
     Run,
-    changes,
+    decide,
     last_lines,
-    metrics,
     person_totals,
+    state_of,
 )
+from confrere_federation.progress import STATUS
 
 _STATIC = Path(__file__).parent / "static"
 _PAGE = 50
+
+#: How often a watched run's file is looked at, and how long silence may last on the line.
+_TICK_SECONDS = 1.0
+_SILENCE_TICKS = 15
 
 
 def make_app(dashboard: Dashboard, access: AccessControl) -> Guarded:
@@ -138,7 +145,6 @@ class Screens:
             book.name,
             book=book,
             chosen=chosen,
-            checked=self.dashboard.verified(book),
             entries=reader.entries(account, last=_PAGE, skip=_PAGE * (page - 1)),
             page=page,
             pages=pages,
@@ -179,7 +185,7 @@ class Screens:
             study=study,
             party=party,
             standing=study["parties"][party],
-            approval=self.dashboard.approval_name(study, party),
+            approval=_approval_name(study, party),
             fault=fault,
             form=form or {},
         )
@@ -192,21 +198,25 @@ class Screens:
             )
         if visitor:
             form["name"] = visitor  # who signed in is who approves
-        party, study = request.path_params["party"], self.dashboard.study(place)
-        agree = form.get("decision") == "approve"
-        wrong = _form_fault(study, form, agree=agree) or self._decide(study, party, form, agree)
-        if wrong is not None:
-            return self.study(request, form, wrong)
+        fault = self._decide(self.dashboard.study(place), request.path_params["party"], form)
+        if fault is not None:
+            return self.study(request, form, fault)
         return RedirectResponse(request.url.path, status_code=303)
 
-    def _decide(self, study: Facts, party: str, form: Mapping[str, str], agree: bool) -> str | None:
+    def _decide(self, study: Facts, party: str, form: Mapping[str, str]) -> str | None:
         """Write an approval or note a refusal; a locked key is asked for in the terminal."""
-        standing = study.get("parties", {}).get(party)
-        if standing is None:
+        if party not in study.get("parties", {}):
             return "there is no such study here any more."
+        agree = form.get("decision") == "approve"
         keys = ("name", "reason", "justification") if agree else ("name", "reason")
-        words, passphrase = {key: form[key].strip() for key in keys}, None
-        if agree and standing["key_locked"]:
+        words, passphrase = {key: form.get(key, "").strip() for key in keys}, None
+        for key in keys:
+            if not words[key]:
+                return f"{key}: say it, in one line; it stays in the ledger and on the card."
+        typed = _number(form.get("amount", ""), math.nan)
+        if agree and not math.isclose(typed, study["epsilon"], rel_tol=1e-4):
+            return "amount: type the epsilon that this study costs, to say that you have read it."
+        if agree and study["parties"][party]["key_locked"]:
             # A terminal obeys what is not printable.
             what = f"{words['name']} approves {study['id']} for {party}"
             what = "".join(one for one in what if one.isprintable())
@@ -216,20 +226,35 @@ class Screens:
                     "the key has a passphrase, and nobody typed it in the terminal that runs the "
                     "dashboard; nothing was signed. The command below asks for it too."
                 )
-        place: Place = study["place"]
-        approval = place.path.parent / self.dashboard.approval_name(study, party)
-        which = (str(place.path), party, form.get("sha256", ""))
+        file: Path = study["place"].path
+        approval = file.parent / _approval_name(study, party)
         told: Facts = {"agree": agree, "words": words, "passphrase": passphrase}
-        return self.dashboard.do("decide", *which, approval=str(approval), **told).get("fault")
+        return decide(file, party, form.get("sha256", ""), approval=approval, **told).get("fault")
 
     def run(self, request: Request) -> Response:
         place = self._place("runs", request)
         return self._page(request, "run", "Run", place=place, part=self._run_part(place))
 
     def events(self, request: Request) -> Response:
-        place = self._place("runs", request)
-        stream = changes(place, lambda: self._run_part(place), request.is_disconnected)
+        stream = self._changes(self._place("runs", request), request)
         return StreamingResponse(stream, media_type="text/event-stream")
+
+    async def _changes(self, place: Place, request: Request) -> AsyncIterator[str]:
+        """Yield server-sent events: the run's part of the page whenever its file has changed."""
+        seen: object = None
+        silence = 0
+        while not await request.is_disconnected():
+            now = state_of(place.path / STATUS, place.path / "line.log")
+            silence += 1
+            if now != seen:
+                seen, silence = now, 0
+                text = await asyncio.to_thread(self._run_part, place)
+                data = "".join(f"data: {line}\n" for line in text.splitlines())
+                yield f"event: run\n{data}\n"
+            elif silence >= _SILENCE_TICKS:
+                silence = 0
+                yield ": nothing new\n\n"
+            await asyncio.sleep(_TICK_SECONDS)
 
     def _run_part(self, place: Place) -> str:
         template = self._templates.get_template("run_part.html.j2")
@@ -246,11 +271,9 @@ class Screens:
         )
 
     def metrics(self, request: Request) -> Response:
-        books, contents, states = (
-            self.dashboard.books(),
-            self.dashboard.contents(),
-            self.dashboard.states(),
-        )
+        """Return counts in Prometheus' text form; no names, no costs, nothing about data."""
+        books, contents = self.dashboard.books(), self.dashboard.contents()
+        states = Counter(self.dashboard.states())
         counts = {
             "ledgers": len(books),
             "ledgers_not_verified": sum(book.fault is not None for book in books),
@@ -258,15 +281,28 @@ class Screens:
             "accounts": sum(len(book.accounts) for book in books),
             "charges_total": sum(book.charges for book in books),
             "studies": len(contents.studies),
-            "studies_waiting": states.count("waiting"),
-            "studies_agreed": states.count("agreed") + states.count("answered"),
-            "studies_refused": states.count("refused"),
+            "studies_waiting": states["waiting"],
+            "studies_agreed": states["agreed"] + states["answered"],
+            "studies_refused": states["refused"],
             "releases": len(contents.releases),
             "folders_gone": len(contents.gone),
             "requests_refused_total": request.state.refused,
         }
         runs = [run for _, run in self.dashboard.runs() if run is not None]
-        return PlainTextResponse(metrics(counts, runs), media_type="text/plain; version=0.0.4")
+        ended = Counter((run.role, run.ending) for run in runs)
+        for role in ("coordinator", "party"):
+            for state in ("running", "released", "failed"):
+                counts[f'runs{{role="{role}",state="{state}"}}'] = ended[role, state]
+        for state in ("connected", "asked", "answered", "paid", "dropped"):
+            told = (run.counts[state] for run in runs if run.party is None)
+            counts[f'run_parties{{state="{state}"}}'] = sum(told)
+        lines = []
+        for name, value in counts.items():
+            family = name.partition("{")[0]
+            kind = f"# TYPE confrere_{family} {'counter' if '_total' in family else 'gauge'}"
+            lines += [] if kind in lines else [kind]
+            lines.append(f"confrere_{name} {value}")
+        return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
     async def take_decision(self, request: Request) -> Response:
         """Take the form of a decision; the last of several fields counts."""
@@ -291,11 +327,6 @@ def _number(text: str | None, usual: float) -> float:
     return found if math.isfinite(found) else -1.0
 
 
-def _form_fault(study: Facts, form: Mapping[str, str], *, agree: bool) -> str | None:
-    for field in ("name", "reason", "justification") if agree else ("name", "reason"):
-        if not form.get(field, "").strip():
-            return f"{field}: say it, in one line; it stays in the ledger and on the card."
-    typed = _number(form.get("amount", ""), math.nan)
-    if agree and not math.isclose(typed, study.get("epsilon", math.inf), rel_tol=1e-4):
-        return "amount: type the epsilon that this study costs, to say that you have read it."
-    return None
+def _approval_name(study: Facts, party: str) -> str:
+    """Return where an approval goes: beside the study, named for its party among several."""
+    return "approval.json" if len(study["parties"]) == 1 else f"approval-{party}.json"

@@ -2,38 +2,59 @@
 
 What lies in the folders: ledgers, studies, releases and runs. Budgets over all ledgers: what was
 spent, what is left, and what one person has paid in all. Runs: who was asked what and how that
-ended, live; and the counts that programs may read. What needs studies, releases and numbers says
-:mod:`~confrere_federation.dashboard.facts`, and it is remembered as long as the files that it is
-about stay as they are. No table is opened.
+ended. No table is opened, and a key for an approval alone. Releases are files that a stranger may
+have written: a folder is believed once its sums, its signatures and its parts agree.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
+import json
 import os
-import threading
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from confrere.errors import ConfrereError
+from confrere.errors import ConfrereError, SignatureError, StudyError
 from confrere.kernel.guarantee import at_least, plus
 from confrere.kernel.ledger import FIRST_BYTES
 from confrere.ledger import Account, LedgerReader, witnessed
+from confrere.release import load_rehearsal, read_additions, read_folder
+from confrere.release.signing import fingerprint, has_passphrase, read_private_key
+from confrere.release.spending import risk_in_words
+from confrere.views import Table
+from confrere_federation.parties.party import SignedApproval
 from confrere_federation.progress import CONNECTED, OPERATION_WORDS, STATUS, read_progress
+from confrere_federation.studies.running import (
+    approve_study,
+    asked_in,
+    changed_facts,
+    earlier_approvals,
+    has_answered,
+    make_approval,
+    make_plan,
+    refuse_study,
+)
+from confrere_federation.studies.study_file import (
+    Local,
+    Study,
+    gather_locals,
+    read_study,
+    standing_refusal,
+    study_from_bytes,
+    trust_of,
+    trust_words,
+)
 
-#: What is shown of something: plain values.
+#: What is shown of something: plain values, and what templates know how to show.
 Facts = dict[str, Any]
 
 #: How deep folders are looked through, and how many entries are looked at in all.
@@ -128,19 +149,13 @@ def state_of(*paths: Path) -> tuple[tuple[str, int, int], ...]:
     return tuple(told)
 
 
-#: Ledgers of so many charges at most have their sums checked whenever they are shown.
-SMALL = 2_000
-
-
 class Book:
     """A ledger as it stands; of one that cannot be believed nothing is shown but why."""
 
     fault: str | None = None
     witness: str | None = None  #: What speaks against it elsewhere
     ledger_id = head = ""
-    charges = 0
-    #: Rows whose sums were checked just now; None where there are many, which takes longer.
-    verified: int | None = None
+    charges = rows = 0
     accounts: Sequence[Account] = ()
     by_study: Mapping[tuple[str, str, str], Decimal] = {}  #: By account, study id and hash
 
@@ -149,8 +164,7 @@ class Book:
         try:
             reader = self.reader
             charges, accounts, studies = reader.count(), reader.accounts(), reader.by_study()
-            self.verified = reader.verify() if charges <= SMALL else None
-            self.witness = witnessed(place.path)["complaint"]
+            self.rows, self.witness = reader.verify(), witnessed(place.path)["complaint"]
             self.ledger_id, self.head, self.charges = reader.ledger_id, reader.head(), charges
             self.accounts, self.by_study = accounts, studies
         except (ConfrereError, OSError) as error:
@@ -159,13 +173,6 @@ class Book:
     @property
     def reader(self) -> LedgerReader:
         return LedgerReader.look(self.place.path)
-
-
-def _verified(path: Path) -> Facts:
-    try:
-        return {"rows": LedgerReader.look(path).verify()}
-    except (ConfrereError, OSError) as error:
-        return {"fault": " ".join(str(error).split()) or type(error).__name__}
 
 
 @dataclass
@@ -219,10 +226,6 @@ def person_totals(
         total.unknown += not own.keys() <= studies.keys()
     return list(found.values())
 
-
-#: How often a watched run's file is looked at, and how long silence may last on the line.
-_TICK_SECONDS = 1.0
-_SILENCE_TICKS = 15
 
 #: After so many seconds without a word a run that has not ended is shown as silent.
 _SILENT_SECONDS = 120
@@ -321,46 +324,8 @@ def last_lines(folder: Path) -> list[str]:
     return text.splitlines()[-_LAST_LINES:]
 
 
-async def changes(
-    place: Place, page: Callable[[], str], gone: Callable[[], Awaitable[bool]]
-) -> AsyncIterator[str]:
-    """Yield server-sent events: the run's part of the page whenever its file has changed."""
-    seen: object = None
-    silence = 0
-    while not await gone():
-        now = state_of(place.path / STATUS, place.path / "line.log")
-        silence += 1
-        if now != seen:
-            seen, silence = now, 0
-            text = await asyncio.to_thread(page)
-            data = "".join(f"data: {line}\n" for line in text.splitlines())
-            yield f"event: run\n{data}\n"
-        elif silence >= _SILENCE_TICKS:
-            silence = 0
-            yield ": nothing new\n\n"
-        await asyncio.sleep(_TICK_SECONDS)
-
-
-def metrics(counts: Mapping[str, int], runs: Sequence[Run]) -> str:
-    """Return counts in Prometheus' text form; no names, no costs, nothing about data."""
-    found, ended = dict(counts), Counter((run.role, run.ending) for run in runs)
-    for role in ("coordinator", "party"):
-        for state in ("running", "released", "failed"):
-            found[f'runs{{role="{role}",state="{state}"}}'] = ended[role, state]
-    for state in ("connected", "asked", "answered", "paid", "dropped"):
-        told = (run.counts[state] for run in runs if run.party is None)
-        found[f'run_parties{{state="{state}"}}'] = sum(told)
-    lines = []
-    for name, value in found.items():
-        family = name.partition("{")[0]
-        kind = f"# TYPE confrere_{family} {'counter' if family.endswith('_total') else 'gauge'}"
-        lines += [] if kind in lines else [kind]
-        lines.append(f"confrere_{name} {value}")
-    return "\n".join(lines) + "\n"
-
-
 _MOST_REMEMBERED = 500
-_LOOK_AGAIN_SECONDS = 2.0
+_LOOK_AGAIN_SECONDS = 2
 _MOST_FILES = 500
 
 #: Asks for a key's passphrase in the terminal; None if nobody is there to type it.
@@ -375,20 +340,16 @@ class Dashboard:
         # Is given what is to be signed; returns what was typed in the terminal.
         ask_passphrase: AskPassphrase | None = None,
     ) -> None:
-        self.folders = tuple(folders)
         self.ask_passphrase = ask_passphrase or (lambda _: None)
-        self._lock, self._one_at_a_time = threading.Lock(), threading.Lock()
-        self._looked: tuple[float, Contents] | None = None
-        aside = ThreadPoolExecutor(1)
-        self._checked = lru_cache(_MOST_REMEMBERED)(lambda path, _: aside.submit(_verified, path))
-        self._book = lru_cache(_MOST_REMEMBERED)(lambda place, _: Book(place))
-        self._told = lru_cache(_MOST_REMEMBERED)(lambda name, path, _: self.do(name, path))
+        remembered = lru_cache(_MOST_REMEMBERED)
+        self._contents = lru_cache(1)(lambda _: look_through(folders))
+        self._book = remembered(lambda place, _: Book(place))
+        self._told = remembered(
+            lambda facts, place, _: {"place": place, "name": place.path.name, **facts(place.path)}
+        )
 
     def contents(self) -> Contents:
-        with self._lock:
-            if self._looked is None or time.monotonic() - self._looked[0] > _LOOK_AGAIN_SECONDS:
-                self._looked = (time.monotonic(), look_through(self.folders))
-            return self._looked[1]
+        return self._contents(time.monotonic() // _LOOK_AGAIN_SECONDS)
 
     def place(self, kind: str, name: str) -> Place | None:
         places: list[Place] = getattr(self.contents(), kind)
@@ -401,24 +362,15 @@ class Dashboard:
         """Return one ledger, read again if its file or the day has changed."""
         return self._book(place, (state_of(place.path), datetime.now(UTC).date()))
 
-    def verified(self, book: Book) -> Facts | None:
-        """Return whether every row and sum of a ledger is right; None while that is worked out."""
-        if book.verified is not None:
-            return {"rows": book.verified}
-        begun = self._checked(book.place.path, book.head)
-        return begun.result() if begun.done() else None
-
-    def do(self, function: str, path: str, *args: str, **more: Any) -> Facts:
-        """Have a function of :mod:`~confrere_federation.dashboard.facts` called."""
-        from confrere_federation.dashboard import facts  # takes seconds, and memory
-
-        with self._one_at_a_time:
-            found: Facts = getattr(facts, function)(path, *args, **more)
-        return found
-
     def study(self, place: Place) -> Facts:
-        told = self._told("study_facts", str(place.path), self._around(place.path))
-        return {"place": place, "name": place.path.name, **told}
+        """Return a study, read again if it, what lies beside it or a ledger has changed."""
+        files: list[Path] = []
+        for folder in (place.path.parent, place.path.parent / "local"):
+            with suppress(OSError):
+                files += sorted(folder.iterdir())[:_MOST_FILES]
+        ledgers = [one.path for one in self.contents().ledgers]
+        around = datetime.now(UTC).date(), state_of(place.path, *files, *ledgers)
+        return self._told(study_facts, place, around)
 
     def studies(self) -> list[Facts]:
         return [self.study(place) for place in self.contents().studies]
@@ -429,8 +381,7 @@ class Dashboard:
 
     def release(self, place: Place) -> Facts:
         inside = sorted(place.path.rglob("*"))[:_MOST_FILES]
-        told = self._told("release_facts", str(place.path), state_of(*inside))
-        return {"place": place, "name": place.path.name, **told}
+        return self._told(release_facts, place, state_of(*inside))
 
     def releases(self) -> list[Facts]:
         return [self.release(place) for place in self.contents().releases]
@@ -442,34 +393,181 @@ class Dashboard:
     def paid_rows(self) -> dict[tuple[str, int], Facts]:
         """Return which release a ledger's row paid for, by the ledger's own name and the row."""
         return {
-            (receipt["ledger_id"], receipt["row"]): one
+            (receipt.ledger_id, receipt.row): one
             for one in self.releases()
             for receipt in one.get("receipts", ())
         }
 
     def units(self) -> dict[str, tuple[str, int]]:
         """Return whom known studies are about, and how many rows one has, by their hashes."""
+        cards = (one["card"] for one in self.releases() if "card" in one)
+        found = {
+            card.study_sha256: (
+                card.guarantee.unit_detail.removeprefix("one "),
+                card.guarantee.max_rows_per_unit,
+            )
+            for card in cards
+            if card.study_sha256
+        }
         known = (one for one in self.studies() if "fault" not in one)
-        found = {one["sha256"]: (one["unit"], one["rows"]) for one in known}
-        for one in self.releases():
-            card = one.get("card")
-            if card is not None and card["study_sha256"]:
-                unit = card["guarantee"]["unit_detail"].removeprefix("one ")
-                rows = card["guarantee"]["max_rows_per_unit"]
-                found.setdefault(card["study_sha256"], (unit, rows))
-        return found
+        return found | {one["sha256"]: (one["unit"], one["rows"]) for one in known}
 
-    @staticmethod
-    def approval_name(study: Facts, party: str) -> str:
-        """Return where an approval goes: beside the study, named for its party among several."""
-        return "approval.json" if len(study["parties"]) == 1 else f"approval-{party}.json"
 
-    def _around(self, path: Path) -> object:
-        """Return what changes when a study, what lies beside it, or a ledger does."""
-        files: list[Path] = []
-        for folder in (path.parent, path.parent / "local"):
-            with suppress(OSError):
-                files += sorted(folder.iterdir())
-        ledgers = [place.path for place in self.contents().ledgers]
-        day = datetime.now(UTC).date()
-        return day, state_of(path, *files[:_MOST_FILES], *ledgers)
+def plainly(function: Callable[..., Facts]) -> Callable[..., Facts]:
+    """Let a function answer with its error in one line, instead of raising it."""
+
+    @wraps(function)
+    def answer(*args: object, **facts: object) -> Facts:
+        try:
+            return function(*args, **facts)
+        except ConfrereError as error:
+            return {"fault": " ".join(str(error).split())}
+        except (OSError, ValueError, RecursionError) as error:
+            why = getattr(error, "strerror", None) or type(error).__name__
+            return {"fault": f"a file cannot be read ({why})."}
+        except Exception as error:  # whatever a stranger's file brings about
+            return {"fault": f"unexpected {type(error).__name__}."}
+
+    return answer
+
+
+@plainly
+def study_facts(file: Path) -> Facts:
+    study = read_study(file)
+    locals_ = gather_locals(study, file)
+    plan, told = make_plan(study, locals_), study.privacy
+    cost, names = plan.costs[0].guarantee, ("id", "sha256", "title", "purpose", "simulated")
+    return {name: getattr(study, name) for name in (*names, "engine", "quorum")} | {
+        "method": study.method.name,
+        "epsilon": cost.epsilon,
+        "delta": cost.delta,
+        "privacy_unit": str(told.privacy_unit),
+        "relation": str(told.neighbours),
+        "unit": told.unit,
+        "rows": told.max_rows_per_unit,
+        "parties_per_unit": told.parties_per_unit,
+        "justification": told.justification,
+        "columns": list(map(study.titled, study.schema.columns)),
+        "label": study.titled(study.outcome.column),
+        "members": study.parties,
+        "epsilon_per_unit": plan.epsilon_per_unit,
+        "trust": str(trust_of(study)),
+        "trust_words": trust_words(study),
+        "risk": risk_in_words(cost.epsilon, cost.delta, cost.unit, cost.neighbours)["text"],
+        "parties": {
+            one.party: {
+                **one.to_dict(),
+                "not_covered": plainly(lambda one=one: one.check() or {})().get("fault"),
+                **_standing(study, file, locals_[one.party]),
+            }
+            for one in plan.costs
+            if one.here
+        },
+    }
+
+
+def _standing(study: Study, file: Path, local: Local) -> Facts:
+    """Say whether a study waits, is agreed to or refused at a party, by whom; what it asks."""
+    key, refusal = study.party(local.party).key, standing_refusal(study, local)
+    approvals = [] if key is None else list(earlier_approvals(file.parent, key))
+    approval = next((one for one, _ in approvals if one.study_sha256 == study.sha256), None)
+    before = next((each for each in approvals if each[0].study_sha256 != study.sha256), None)
+    state, said = "waiting", None
+    if refusal is not None:
+        state, said = refusal.said, refusal
+    elif approval is not None:
+        state = "expired" if approval.expires <= datetime.now(UTC) else "agreed"
+        state = "answered" if has_answered(local, approval.runs) else state
+        said = approval.approval
+    asked = {} if study.engine == "local" else _questions(study, local)
+    return {
+        "state": state,
+        "said": said,
+        "expires": None if approval is None else approval.expires.isoformat(),
+        "changes": None if before is None else _changes(*before, study),
+        "questions": asked.get("questions", ()),
+        "not_allowed": asked.get("fault"),
+        "key_locked": local.key_path is not None and has_passphrase(local.key_path),
+        "has_key": local.key_path is not None,
+    }
+
+
+def _changes(before: SignedApproval, content: bytes | None, study: Study) -> Facts:
+    def text(value: object) -> str:
+        return "not there" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+    told = [] if content is None else changed_facts(content, study.content)
+    keys = Table(("key", "was", "is"), [(key, text(a), text(b)) for key, a, b in told])
+    return {"approval": before, "known": content is not None, "keys": keys}
+
+
+@plainly
+def _questions(study: Study, local: Local) -> Facts:
+    """Return what would be asked, in words, or why it cannot be."""
+    approval = make_approval(study, local, approved_by="nobody", reason="none")
+    return {"questions": asked_in(approval)}
+
+
+@plainly
+def decide(
+    file: Path,  # The study's
+    party: str,  # Who decides
+    sha256: str,  # The hash of what was shown to them
+    *,
+    agree: bool,
+    words: Mapping[str, str],  # ``name``, ``reason`` and, to agree, ``justification``
+    approval: Path,  # The file to write
+    passphrase: str | None = None,  # Of the party's key
+) -> Facts:
+    study = read_study(file)
+    if study.sha256 != sha256:
+        raise StudyError("the study has changed since it was shown; look at it again.")
+    local = gather_locals(study, file)[party]
+    if not agree:
+        refuse_study(study, local, approval=approval, **words)
+        return {}
+    if local.key_path is None:
+        raise StudyError("key_path: the local file names no key to sign with.")
+    key = read_private_key(local.key_path, passphrase)
+    approve_study(study, local, key=key, approval=approval, **words)
+    return {}
+
+
+@plainly
+def release_facts(path: Path) -> Facts:
+    folder, release = read_folder(path), load_rehearsal(path)
+    model = release.model
+    try:
+        added, fault = read_additions(folder), ""
+    except ConfrereError as error:
+        added, fault = (), f"what was added later does not verify: {error}"
+    return {
+        "card": release.card,
+        "signatures": _signatures(path, folder.signers, folder.files.get("study.toml")),
+        "receipts": release.spending.receipts(),
+        "records": model.facts.n_samples,  # where that is public
+        "parties": model.facts.parties or len(release.parties) or 1,
+        "columns": model.features if model.encoder is None else model.encoder.schema.columns,
+        "classes": model.labels,
+        "model": release.terms(added),
+        "quality": [one.addition for one in added],
+        "quality_fault": fault,
+    }
+
+
+def _signatures(path: Path, signers: Mapping[str, str], study: bytes | None) -> list[Facts]:
+    """Say who signed, and whether it is with the key that the study names for them."""
+    keys: dict[str, str] = {}
+    with suppress(ConfrereError):
+        if study is not None:
+            keys = {p.name: p.key for p in study_from_bytes(study).parties if p.key}
+    told = []
+    for party, used in signers.items():
+        state = "signed" if party in keys else "signed, by a key that the study does not name"
+        try:
+            read_folder(path, require_signature_from={p: k for p, k in keys.items() if p == party})
+        except SignatureError:
+            state = "signed by another key than the study names: do not rely on it"
+        told.append((party, used, state))
+    told += [(p, fingerprint(k), "has not signed") for p, k in keys.items() if p not in signers]
+    return [dict(zip(("party", "fingerprint", "state"), each, strict=True)) for each in told]

@@ -44,6 +44,7 @@ from pydantic_core import PydanticCustomError
 
 from confrere.catalogue import Method, find_method
 from confrere.data.encoding import SchemaEncoder
+from confrere.data.features import Label
 from confrere.data.schema import PublicSchema, TooDeep, parse_bounded
 from confrere.data.tables import Dialect, RowTable, Sql, open_table
 from confrere.errors import (
@@ -579,12 +580,16 @@ class Study:
         one, together = self.privacy.records, self.method.shape == "together"
         return one * len(self.payers) if one and together else one
 
+    @property
+    def outcome(self) -> Label:
+        """What is predicted."""
+        assert self.schema.outcome is not None  # or it was refused
+        return self.schema.outcome
+
     @cached_property
-    def classes(self) -> list[Any]:
+    def classes(self) -> list[object]:
         """The declared labels, sorted."""
-        outcome = self.schema.outcome
-        assert outcome is not None
-        return list(outcome.labels)
+        return list(self.outcome.labels)
 
     @property
     def n_classes(self) -> int:
