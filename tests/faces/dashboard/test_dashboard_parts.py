@@ -16,7 +16,7 @@ import pytest
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere_federation.dashboard.server import serve_dashboard
+from confrere_federation.commands.dashboard import dashboard
 from confrere_federation.dashboard.state import Book, Place, Run, last_lines, person_totals
 from confrere_federation.progress import STATUS
 
@@ -95,10 +95,10 @@ def test_a_folder_of_a_stranger_s_shows_no_other_file_and_waits_for_none(tmp_pat
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
 def test_over_a_network_only_behind_a_sign_in(tmp_path, host):
     with pytest.raises(InvalidParameter, match="--sign-in-header"):
-        serve_dashboard([tmp_path], host=host, tell=print)
+        dashboard([tmp_path], host=host)
 
 
-SIGN_IN = {"header": "X-Remote-User"}
+SIGN_IN = {"sign_in_header": "X-Remote-User"}
 
 
 def test_a_sign_in_has_to_prove_itself(tmp_path):
@@ -106,17 +106,17 @@ def test_a_sign_in_has_to_prove_itself(tmp_path):
 
     def refused(word, **facts):
         with pytest.raises(InvalidParameter, match=word):
-            serve_dashboard([tmp_path], tell=print, **facts)
+            dashboard([tmp_path], **facts)
 
     refused("--front-secret", **SIGN_IN)
     refused("--sign-in-header", at_socket=tmp_path / "s")
-    refused("cannot be read", secret=secret, **SIGN_IN)
+    refused("cannot be read", front_secret=secret, **SIGN_IN)
     secret.write_text("5f0c" * 16)
     secret.chmod(0o644)
-    refused("chmod 600", secret=secret, **SIGN_IN)
+    refused("chmod 600", front_secret=secret, **SIGN_IN)
     secret.chmod(0o600)
     secret.write_text("short\n")
-    refused("32 characters", secret=secret, **SIGN_IN)
+    refused("32 characters", front_secret=secret, **SIGN_IN)
 
 
 def posted(place, length, body):

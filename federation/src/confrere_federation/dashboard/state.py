@@ -472,13 +472,12 @@ def _standing(study: Study, file: Path, local: Local) -> Facts:
     approvals = [] if key is None else list(earlier_approvals(file.parent, key))
     approval = next((one for one, _ in approvals if one.study_sha256 == study.sha256), None)
     before = next((each for each in approvals if each[0].study_sha256 != study.sha256), None)
-    state, said = "waiting", None
+    state, said = "waiting", refusal or (approval and approval.approval)
     if refusal is not None:
-        state, said = refusal.said, refusal
+        state = refusal.said
     elif approval is not None:
         state = "expired" if approval.expires <= datetime.now(UTC) else "agreed"
         state = "answered" if has_answered(local, approval.runs) else state
-        said = approval.approval
     asked = {} if study.engine == "local" else _questions(study, local)
     return {
         "state": state,
@@ -515,7 +514,7 @@ def decide(
     sha256: str,  # The hash of what was shown to them
     *,
     agree: bool,
-    words: Mapping[str, str],  # ``name``, ``reason`` and, to agree, ``justification``
+    words: Facts,  # ``name``, ``reason`` and, to agree, ``justification``
     approval: Path,  # The file to write
     passphrase: str | None = None,  # Of the party's key
 ) -> Facts:

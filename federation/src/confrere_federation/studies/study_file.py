@@ -44,7 +44,7 @@ from pydantic_core import PydanticCustomError
 
 from confrere.catalogue import Method, find_method
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.features import Label
+from confrere.data.features import Outcome
 from confrere.data.schema import PublicSchema, TooDeep, parse_bounded
 from confrere.data.tables import Dialect, RowTable, Sql, open_table
 from confrere.errors import (
@@ -581,7 +581,7 @@ class Study:
         return one * len(self.payers) if one and together else one
 
     @property
-    def outcome(self) -> Label:
+    def outcome(self) -> Outcome:
         """What is predicted."""
         assert self.schema.outcome is not None  # or it was refused
         return self.schema.outcome
