@@ -244,7 +244,6 @@ SHARED: dict[str, str | Option] = {
         envvar="CONFRERE_LOCAL",
     ),
     "data": Option("A party's table, before its local file's.", metavar="PARTY=FILE"),
-    "ledger": Option("One ledger for all, before the local files'.", envvar="CONFRERE_LEDGER"),
     "account": "The account that pays; may be left out if there is one.",
     "key": Option("A party's public key: it must have signed.", metavar="PARTY=FILE"),
     "auxiliary": "The public rows that a study names by their hash, before the local file's.",

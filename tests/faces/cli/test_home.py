@@ -73,9 +73,11 @@ class TestASecondLedger:
         assert "checkups and other are one table" in told["message"]
         assert '"other"' not in Path("at-main/datasets.toml").read_text()
 
-    def test_by_the_option(self, line, homes):
-        told = line.json("fit", *month(1), "--ledger", "new.ledger", "--yes", code=3)
-        assert "has one ledger, in its home" in told["message"]
+    def test_by_the_environment(self, line, homes, monkeypatch):
+        monkeypatch.setenv("CONFRERE_LEDGER", "new.ledger")
+        line("fit", *month(1), "--yes")
+        assert Path("at-main/ledgers/checkups.ledger").is_file()
+        assert not Path("new.ledger").exists()
 
     def test_by_a_ledger_that_was_removed(self, line, homes):
         line("fit", *month(1), "--yes")

@@ -45,26 +45,31 @@ def test_a_report_is_its_owners_alone_and_strict_fails_on_what_it_finds(line, fo
     assert "look at the table of main; next: confrere cost" in told
     assert kept.stat().st_mode & 0o777 == 0o600
     assert "lie above the bounds" in kept.read_text()
-    strict = line("check", "study.toml", "--strict", "--report", folder, code=3)
+    strict = line("check", "study.toml", "--strict", code=3)
     assert "look at the table of main (--strict)" in strict.stdout
-    assert (folder / "main.check.txt").stat().st_mode & 0o777 == 0o600
+    assert kept.stat().st_mode & 0o777 == 0o600
     assert not list(folder.rglob("*.ledger"))
 
 
 def test_a_branch_starts_from_the_source_s_signed_release(line, folder):
     study = Path("study.toml")
-    study.write_text(study.read_text().replace('name = "average"', 'name = "simcomb"'))
-    line("keys", "new", "main.key")
-    line(
-        *("fit", "study.toml", "--yes", "--local", "local/main.toml"),
-        *("--key", "main=main.key", "--out", "from-main"),
-    )
+    text = study.read_text().replace('name = "average"', 'name = "simcomb"')
+    for name in ("main", "other"):
+        line("keys", "new", f"{name}.key")
+    own = Path("main.key.pub").read_text().strip()
+    study.write_text(text.replace('role = "source"', f'role = "source"\nkey = "{own}"'))
+    local = Path("local/main.toml")
+    local.write_text(local.read_text().replace("# key_path", 'key_path = "../main.key" #'))
+    line(*("fit", "study.toml", "--yes", "--local", "local/main.toml", "--out", "from-main"))
     branch = ("fit", "study.toml", "--yes", "--local", "local/branch-1.toml", "--out", "mine")
     assert "--source main=FOLDER" in line(*branch, code=3).stderr
     source = ("--source", "main=from-main/main")
-    line("keys", "new", "other.key")
-    line(*branch, *source, "--source-key", "main=other.key.pub", code=5)
-    line(*branch, *source, "--source-key", "main=main.key.pub")
+    other = Path("other.key.pub").read_text().strip()
+    signed = study.read_text()
+    study.write_text(signed.replace(own, other))
+    assert "main" in line(*branch, *source, code=5).stderr
+    study.write_text(signed)
+    line(*branch, *source)
     assert Path("mine/branch-1/card.json").is_file()
 
 

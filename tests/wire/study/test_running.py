@@ -75,12 +75,10 @@ def test_a_source_of_another_meaning_or_name_is_refused_before_a_price_is_paid(e
     assert not here["branch-1"].ledger_path.exists()
 
 
-def test_a_party_that_nothing_caps_is_refused_unless_it_is_said(edit, folder):
+def test_a_party_that_nothing_caps_is_refused(edit, folder):
     local = folder / "local" / "main.toml"
     local.write_text(local.read_text().replace("lifetime_epsilon = 30.0\n", ""))
     study, locals_, plan = ready(edit(main_cap=""))
-    with pytest.raises(StudyError, match="--allow-uncapped"):
+    with pytest.raises(StudyError, match="nothing caps what main may ever spend"):
         prepare(study, plan, locals_)
     assert not (folder / "local" / "main.ledger").exists()
-    (made,) = prepare(study, plan, locals_, allow_uncapped=True).run()
-    assert made.release.spending.uncapped

@@ -65,14 +65,12 @@ def check(
     local: list[Path] | None = None,
     data: list[str] | None = None,
     strict: Annotated[bool, "Fail on anything that the report finds."] = False,
-    report: Annotated[
-        Path | None, Option("Where reports go; by default beside the ledgers.", metavar="FOLDER")
-    ] = None,
 ) -> Answer:
     """Check a study file, the local files beside it, and how the parties' tables fit the schema.
 
     Tables are those that local files name, and --data. What is found is for their owners alone:
-    it is shown here and kept in a file that only they can read. Nothing is spent.
+    it is shown here and kept beside the ledger, in a file that only they can read. Nothing is
+    spent.
     """
     found = read_study(study)
     locals_ = gather_locals(found, study, local or (), data=pairs(data, "--data", found.alone))
@@ -84,7 +82,7 @@ def check(
             missing[name] = own.data_path
         elif own.has_table:
             reports[name] = check_table(found, own.table())
-            place = (report or own.ledger_path.parent) / f"{name}.check.txt"
+            place = own.ledger_path.parent / f"{name}.check.txt"
             title = f"{found.id}: {name}'s own table; not to leave {name}"
             write_whole(place, f"{title}\n{reports[name]}".encode())  # for its owner alone
             files[name] = place
@@ -130,16 +128,15 @@ def _tables(names: list[str]) -> str:
 
 
 @command("cost")
-def cost(study: Path, *, local: list[Path] | None = None, ledger: Path | None = None) -> Answer:
+def cost(study: Path, *, local: list[Path] | None = None) -> Answer:
     """Show the privacy cost of a study, who spends it, what would be left; touches no data."""
     found = read_study(study)
-    plan = make_plan(found, gather_locals(found, study, local or (), ledger=ledger))
+    plan = make_plan(found, gather_locals(found, study, local or ()))
     plan.check()
     following = f"confrere fit {study}"
     if found.engine != "local":
         following = f"confrere coordinator {study}, and confrere party {study} at every party"
-    told = plan.to_dict()
-    return Answer(f"nothing was spent; next: {following}", told, [plan])
+    return Answer(f"nothing was spent; next: {following}", plan.to_dict(), [plan])
 
 
 @command("assessment")
@@ -191,15 +188,9 @@ def fit(
     attempt: Annotated[int, Option("Which run: a second one is paid for anew.", min=1)] = 1,
     local: list[Path] | None = None,
     data: list[str] | None = None,
-    ledger: Path | None = None,
-    key: Annotated[
-        list[str] | None, Option("The private key to sign with.", metavar="PARTY=FILE")
-    ] = None,
     source: Annotated[
-        list[str] | None, Option("What a source elsewhere has released.", metavar="PARTY=FOLDER")
-    ] = None,
-    source_key: Annotated[
-        list[str] | None, Option("Its public key: it must have signed.", metavar="PARTY=FILE")
+        list[str] | None,
+        Option("What a source elsewhere has released, and signed.", metavar="PARTY=FOLDER"),
     ] = None,
     auxiliary: Path | None = None,
     out: Annotated[
@@ -209,7 +200,6 @@ def fit(
     reason: str | None = None,
     justification: str | None = None,
     yes: bool = False,
-    allow_uncapped: Annotated[bool, "Go ahead where nothing caps the spending."] = False,
 ) -> Answer:
     """Learn what a study describes, for the parties that live here, and write the releases.
 
@@ -217,21 +207,10 @@ def fit(
     charged before any noise is drawn; a study pays once, and carried out again it gives the same.
     """
     found = read_study(study)
-    alone = found.alone
-    locals_ = gather_locals(
-        found,
-        study,
-        local or (),
-        data=pairs(data, "--data", alone),
-        keys=pairs(key, "--key", alone),
-        ledger=ledger,
-    )
+    locals_ = gather_locals(found, study, local or (), data=pairs(data, "--data", found.alone))
     plan = make_plan(found, locals_, attempt)
     folder = out or Path("confrere-out") / found.id
-    sources = _sources(found, source, source_key)
-    runner = prepare(
-        found, plan, locals_, sources, auxiliary=auxiliary, allow_uncapped=allow_uncapped
-    )
+    runner = prepare(found, plan, locals_, _sources(found, source), auxiliary=auxiliary)
     check_destination(found, folder, list(runner.rows))
     approval = approval_of(**words_of(name, reason, justification, found))
     tell(plan)
@@ -248,13 +227,12 @@ def fit(
     return _answer(found, made, places, locals_)
 
 
-def _sources(
-    study: Study, texts: list[str] | None, key_texts: list[str] | None
-) -> dict[str, Release]:
-    keys = pairs(key_texts, "--source-key")
+def _sources(study: Study, texts: list[str] | None) -> dict[str, Release]:
+    """Return what sources elsewhere have released, signed by the keys that the study names."""
+    keys = {one.name: one.key for one in study.parties if one.key}
     return {
         name: reader_for(study)(
-            folder, require_signature_from={name: keys[name]} if name in keys else None
+            folder, require_signature_from={p: key for p, key in keys.items() if p == name}
         )
         for name, folder in pairs(texts, "--source").items()
     }

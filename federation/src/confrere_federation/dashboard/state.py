@@ -482,7 +482,7 @@ def _standing(study: Study, file: Path, local: Local) -> Facts:
     return {
         "state": state,
         "said": said,
-        "expires": None if approval is None else approval.expires.isoformat(),
+        "expires": None if approval is None or refusal else approval.expires.isoformat(),
         "changes": None if before is None else _changes(*before, study),
         "questions": asked.get("questions", ()),
         "not_allowed": asked.get("fault"),

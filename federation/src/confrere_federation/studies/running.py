@@ -24,6 +24,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property, reduce
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -187,13 +188,12 @@ class Learning(Measured):
     method: Method  #: The study's own, or the one that makes its source
     starts: tuple[Start, ...] = ()  #: Released models that it starts from
 
-    @cached_property
-    def classes(self) -> tuple[Any, ...]:
-        return tuple(self.study.classes)
+    #: By number of records, how an organisation encodes and what it does.
+    plans: dict[int, tuple[SchemaEncoder, ModelPlan]] = field(default_factory=dict, repr=False)
 
     @property
     def n_classes(self) -> int:
-        return len(self.classes)
+        return self.study.n_classes
 
     @cached_property
     def settings(self) -> Values:
@@ -206,21 +206,17 @@ class Learning(Measured):
         starts = [Release(s.kind, s.model, s.guarantee, None) for s in self.starts]
         return estimator_for(self.study, self.method, **({"source": starts} if starts else {}))
 
-    @cached_property
-    def _plans(self) -> dict[int, tuple[SchemaEncoder, ModelPlan]]:
-        return {}
-
     def at(self, n_samples: int) -> tuple[SchemaEncoder, ModelPlan]:
         """Return how an organisation of so many records encodes and what it does; no data."""
         hidden = self.settings.get("neighbours")  # where the number is not public
         n_samples = hidden if type(hidden) is int else n_samples
-        if n_samples not in self._plans:
+        if n_samples not in self.plans:
             encoder = self._made.encoder_for({self.method.name: n_samples})
-            plan = self._made.plan(public_facts(Names(self.classes, encoder.names), n_samples))
+            plan = self._made.plan(public_facts(self.study.names(encoder), n_samples))
             if not isinstance(plan, ModelPlan):
                 raise InvalidParameter(f"method: {self.method.name} is not for one organisation.")
-            self._plans[n_samples] = encoder, plan
-        return self._plans[n_samples]
+            self.plans[n_samples] = encoder, plan
+        return self.plans[n_samples]
 
     def response(self, n_samples: int) -> ResponseSpec:
         plan = self.at(n_samples)[1]
@@ -232,7 +228,7 @@ class Learning(Measured):
         encoder, plan = self.at(n_samples)
         behind = [self.method.name, dict(self.settings), int(n_samples)]
         digest = Payload({"behind": plain(behind)}, numbers).digest
-        model = plan.assemble(numbers, Names(self.classes, encoder.names))
+        model = plan.assemble(numbers, self.study.names(encoder))
         model = encoded_by(model, Encoder.of(encoder))
         return Start(self.method.name, model, digest, plan.guarantee())
 
@@ -240,7 +236,9 @@ class Learning(Measured):
     def release(self, X: AnyRows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
         encoder, plan = self.at(len(y))
         codes = np.asarray(y > 0 if self.n_classes == 2 else y, dtype=np.intp)
-        table = LabelledTable(X, codes, np.unique(self.classes), encoder.names, engine=engine)
+        table = LabelledTable(
+            X, codes, np.unique(np.array(self.study.classes)), encoder.names, engine=engine
+        )
         return dict(plan.release(table, source))
 
 
@@ -367,11 +365,7 @@ def protocol_of(study: Study, given: Given | None = None) -> Run:
     return lambda parties: with_quorum(asked(study, have, parties), study.quorum)
 
 
-def _together(
-    study: Study,
-    given: Given,  # noqa: ARG001
-    parties: Sequence[str],
-) -> Protocol[Models]:
+def _together(study: Study, _: Given, parties: Sequence[str]) -> Protocol[Models]:
     """Ask everyone; the average or the sum is post-processing."""
     delta, hidden = float(study.parameters.get("delta", 0.0)), study.declared_records
     names = sorted(parties)  # as parties of one table are
@@ -385,7 +379,7 @@ def _together(
     if isinstance(plan, Sums):
         plan = replace(plan, quorum=study.quorum).among(parties)
     combined, receipts = yield from with_receipts(plan.steps(sizes), encoder=encoder)
-    called = Names(tuple(study.classes), encoder.names)
+    called = study.names(encoder)
     model = encoded_by(planned.model(combined, called), Encoder.of(encoder))
     guarantee = guarantee_of(receipts) if any(receipts.values()) else None
     return (TrainedModel(study.id, "collaborative", model, guarantee, receipts),)
@@ -394,7 +388,7 @@ def _together(
 def _voted(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Models]:
     """Have everyone vote, or upload; the coordinator adds the noise, or everyone a share of it."""
     encoder = study.encoder
-    names = Names(tuple(study.classes), encoder.names)
+    names = study.names(encoder)
     facts = public_facts(names, len(parties), given.auxiliary)
     plan = estimator_for(study, study.method).plan(facts)
     voting = replace(plan.voting, quorum=study.quorum)
@@ -460,11 +454,7 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Mod
     return tuple(made)
 
 
-def _counted(
-    study: Study,
-    given: Given,  # noqa: ARG001
-    parties: Sequence[str],
-) -> Protocol[Models]:
+def _counted(study: Study, _: Given, parties: Sequence[str]) -> Protocol[Models]:
     """Have everyone count its records for one table."""
     asked = replace(estimator_for(study, study.method), quorum=study.quorum_of_sums)
     table, receipts = yield from with_receipts(asked.steps(parties))
@@ -769,8 +759,7 @@ class Rows:
 def read_rows(study: Study, table: RowTable, encoder: SchemaEncoder | None = None) -> Rows:
     """Return what a study learns from one party's table, read and encoded batch by batch."""
     schema, unit = study.schema, study.privacy.unit_column
-    assert schema.outcome is not None
-    columns = dict.fromkeys([*schema.columns, schema.outcome.column, *([unit] if unit else [])])
+    columns = dict.fromkeys([*schema.columns, study.outcome.column, *([unit] if unit else [])])
     counts = CohortCounts(schema) if study.method.shape == "table" else None
     encoder, seen = encoder or study.encoder, UnitCounts(unit, study.privacy.max_rows_per_unit)
     sums = np.zeros(0 if counts is None else counts.size, dtype=np.int64)
@@ -805,19 +794,19 @@ def check_table(study: Study, table: RowTable) -> DataReport:
 
 def described(
     study: Study,
-    learned: TrainedModel,
+    release: Release,
     *,
     # The one that was charged, where one party paid: the card shows the budget.
     ledger: Ledger | None = None,
     n_here: int = 1,  # How many organisations' data were read by one process
 ) -> Release:
-    """Return the release of a model with the study's encoding, words and hash."""
-    release, privacy = learned.release, study.privacy
+    """Return a release with the study's encoding, words and hash."""
+    privacy = study.privacy
     bounded = f"rows of a {privacy.unit} beyond {privacy.max_rows_per_unit} were dropped"
     if privacy.unit_column is None:
         bounded = f"that a {privacy.unit} has {privacy.max_rows_per_unit} row at most is assumed"
     # Which organisations of the study have no part in what all made together.
-    away = [one.name for one in study.payers if study.joint and one.name not in learned.receipts]
+    away = [one.name for one in study.payers if study.joint and one.name not in release.parties]
     without = f"without {', '.join(away)}: in the study, and no answer of theirs was used"
     operator = Adversary(
         who="whoever ran the study on one machine",
@@ -829,7 +818,8 @@ def described(
         purpose=study.purpose,
         unit_detail=f"one {privacy.unit}",
         max_rows_per_unit=privacy.max_rows_per_unit,
-        parties_per_unit=_places(study, len(release.parties)),
+        # In how many organisations' data a unit may be, of those that paid.
+        parties_per_unit=min(privacy.parties_per_unit, max(1, len(release.parties))),
         adversaries=(operator,) if n_here > 1 else (),
         trust=trust_words(study, n_here),
         trust_kind=trust_of(study, n_here),
@@ -841,6 +831,13 @@ def described(
     return release.describe(notes, ledger=ledger)
 
 
+#: What a card says in the study's own words.
+_WORDS = (
+    *("product.title", "product.purpose", "guarantee.unit_detail"),
+    *("guarantee.max_rows_per_unit", "guarantee.across_parties.parties_per_unit"),
+)
+
+
 def check_words(study: Study, release: Release) -> None:
     """Refuse a card of a study that says something else about whom it protects, and what for.
 
@@ -848,31 +845,14 @@ def check_words(study: Study, release: Release) -> None:
 
     Raises InvalidRelease.
     """
-    privacy, card = study.privacy, release.card
-    said = card.guarantee
-    told: dict[str, tuple[object, object]] = {
-        "product.title": (card.product.title, study.title),
-        "product.purpose": (card.product.purpose, study.purpose),
-        "guarantee.unit_detail": (said.unit_detail, f"one {privacy.unit}"),
-        "guarantee.max_rows_per_unit": (said.max_rows_per_unit, privacy.max_rows_per_unit),
-        "guarantee.across_parties": (
-            said.across_parties.parties_per_unit,
-            _places(study, len(release.parties)),
-        ),
-    }
-    kind = card.trust.kind
-    if kind is not None and not Trust.parse(kind).allows(trust_of(study)):
-        told["trust.kind"] = (kind, str(trust_of(study)))
-    differing = [place for place, (given, agreed) in told.items() if given != agreed]
+    card, own = release.card, described(study, release).card
+    differing = [place for place in _WORDS if attrgetter(place)(card) != attrgetter(place)(own)]
+    if card.trust.kind is not None and not Trust.parse(card.trust.kind).allows(trust_of(study)):
+        differing.append("trust.kind")
     if differing:
         raise InvalidRelease(
             f"card.json does not say what the study says: {', '.join(differing)}; do not use it."
         )
-
-
-def _places(study: Study, n_parties: int) -> int:
-    """Return in how many organisations' data a unit may be, of those that paid."""
-    return min(study.privacy.parties_per_unit, max(1, n_parties))
 
 
 @dataclass(frozen=True)
@@ -894,7 +874,7 @@ class StudyResult:
         # The study's bytes that were read, whatever became of the file.
         if isinstance(self.release, Simulated):
             return self.release.rehearse(place, study=study.content)
-        # Who goes without a cap has said so before anything was spent, and the card says it.
+        # What caps it may be the study or a policy, and not the account.
         return self.release.save(place, study=study.content, allow_uncapped=True)
 
     def is_in(self, study: Study, place: Path) -> bool:
@@ -915,7 +895,7 @@ def result_of(
 ) -> Made:
     if isinstance(learned, CountedTable):
         return learned
-    release = described(study, learned, ledger=ledger, n_here=n_here)
+    release = described(study, learned.release, ledger=ledger, n_here=n_here)
     return StudyResult(learned.name, release, learned.receipts)
 
 
@@ -988,9 +968,6 @@ def prepare(
     *,
     # The rows that parties vote on; by default a local file says where they are.
     auxiliary: Path | None = None,
-    # Go ahead where neither study, policy nor ledger caps what a party may ever spend; the card
-    # says so then.
-    allow_uncapped: bool = False,
 ) -> Runner:
     """Check everything that can be checked before a cost is paid, and read the data."""
     if study.engine != "local":
@@ -1019,11 +996,11 @@ def prepare(
             raise refusal.error()
         if not has_answered(local, (plan.run,)):
             cost.check()
-        if cost.limit is None and not (allow_uncapped or study.simulated):
+        if cost.limit is None and not study.simulated:
             raise StudyError(
                 f"party.cap: nothing caps what {cost.party} may ever spend; give it one in the "
-                "study (cap = { epsilon = 3 }), in its policy or by confrere ledger open, or say "
-                "--allow-uncapped. Nothing was spent."
+                "study (cap = { epsilon = 3 }), in its policy or by confrere ledger open. Nothing "
+                "was spent."
             )
     given = Given(sources or {}, auxiliary_rows(study, auxiliary, here))
     requests = requests_of(study, given, list(here))  # what cannot be asked is found before data
@@ -1130,7 +1107,7 @@ def _check_parties(study: Study, here: Mapping[str, Local], given: Mapping[str, 
         study.party(name)
         if name not in names:
             raise StudyError(f"source: {name!r} is not a source in the study.")
-        facts = public_facts(Names(tuple(study.classes), tuple(study.columns)), 0)
+        facts = public_facts(study.names(study.encoder), 0)
         check_sources([release], facts, study.encoder)
     lacking = [name for name in sorted(names) if name not in here and name not in given]
     if lacking:
@@ -1315,7 +1292,7 @@ def _compare_release(
         and meant_by is not None
         and (encoder.schema, encoder.labels) == (meant_by.schema, meant_by.labels)
         and encoder.same_encoding(meant_by)
-        and _same_words(release.card, described(study, learned).card)
+        and _same_words(release.card, described(study, learned.release).card)
     ):
         raise _unlike()
 
@@ -1412,10 +1389,8 @@ def asked_in(approval: SignedApproval) -> list[Values]:
 
 def asked_lines(study: Study, local: Local) -> list[str]:
     """Say to an approver what is predicted from what, and every question that would be asked."""
-    outcome = study.schema.outcome
-    assert outcome is not None
     columns = ", ".join(map(study.titled, study.schema.columns))
-    lines = [f"Predicts {study.titled(outcome.column)} from {columns}."]
+    lines = [f"Predicts {study.titled(study.outcome.column)} from {columns}."]
     for one in asked_in(make_approval(study, local, approved_by="nobody", reason="none")):
         often = f", {one['times']} times" if one["times"] > 1 else ""
         cost = f"epsilon {shown(one['epsilon'])}" if one["epsilon"] else "free, a public number"

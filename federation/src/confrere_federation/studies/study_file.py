@@ -60,6 +60,7 @@ from confrere.kernel.guarantee import RELATIONS, Guarantee, Neighbours, Unit, ch
 from confrere.ledger import Decision, LedgerReader
 from confrere.methods.asking import colluders_of, fewest_of, quorum_of_sums
 from confrere.methods.design import AddRemove
+from confrere.methods.plan import Names
 from confrere.release.signing import fingerprint, public_line, read_key_line, read_public_key
 from confrere.trust import OWN_NOISE, Trust, TrustKind
 from confrere_federation.parties.cohort import ALL, CohortProtocol
@@ -649,6 +650,10 @@ class Study:
         """Names of the columns of a ball."""
         return self.encoder.names
 
+    def names(self, encoder: SchemaEncoder) -> Names:
+        """Return labels, and columns as they are encoded."""
+        return Names(tuple(self.classes), encoder.names)
+
 
 def read_study(path: str | Path) -> Study:
     """Read and check a study file.
@@ -1061,11 +1066,8 @@ def gather_locals(
     study_path: Path,
     paths: Sequence[Path] = (),  # Local files, or folders of them
     *,
-    # ``data``, ``keys``: mapping of party to Path. Stand before the files' own; a party named in
-    # ``data`` needs no local file.
+    # Tables by party, before the files' own; a party that is named here needs no local file.
     data: Mapping[str, Path] | None = None,
-    keys: Mapping[str, Path] | None = None,
-    ledger: Path | None = None,  # One ledger for all, before the files' own
 ) -> dict[str, Local]:
     """Return the parties that live here, by name, in the study's order."""
     found: dict[str, Local] = {}
@@ -1080,19 +1082,10 @@ def gather_locals(
         if local.party in found:
             raise StudyError(f"party: {local.party!r} has two local files; keep one.")
         found[local.party] = local.model_copy(update={"key_path": _key_named(study, local)})
-    for party in {**(data or {}), **(keys or {})}:
-        study.party(party)
     for party, path in (data or {}).items():
+        study.party(party)
         made = Local(party=party, ledger_path=study_path.parent / f"{party}.ledger")
         found[party] = found.get(party, made).model_copy(update={"data_path": path, "data": None})
-    for party, path in (keys or {}).items():
-        if party in found:
-            found[party] = found[party].model_copy(update={"key_path": path})
-    if ledger is not None:
-        owned = [local.dataset for local in found.values() if local.dataset is not None]
-        if owned:
-            raise StudyError(f"--ledger: the data set {owned[0]} has one ledger, in its home.")
-        found = {n: local.model_copy(update={"ledger_path": ledger}) for n, local in found.items()}
     return {party.name: found[party.name] for party in study.parties if party.name in found}
 
 
