@@ -2,8 +2,8 @@
 
 MODULES = {
     **dict.fromkeys(("home", "init", "check", "cost", "assessment", "fit", "status"), "studies"),
+    **dict.fromkeys(("approve", "coordinator"), "studies"),
     **dict.fromkeys(("keys", "provision", "kit"), "keys"),
-    **dict.fromkeys(("approve", "coordinator"), "deployment"),
     "party": "party",
     "dashboard": "dashboard",
 }

@@ -100,7 +100,7 @@ def party(
 
     def make() -> Answering:
         # Only here: who has the line reads no tables.
-        from confrere_federation.commands.deployment import answering
+        from confrere_federation.commands.studies import answering
 
         return answering(study, out, same_mount=same_mount)
 
@@ -155,7 +155,7 @@ def answer_standard_input() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nobody is asked anything
 
     def make() -> Answering:
-        from confrere_federation.commands.deployment import answering
+        from confrere_federation.commands.studies import answering
 
         return answering(Path("study.toml"))
 
