@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -210,9 +210,9 @@ class Screens:
         agree = form.get("decision") == "approve"
         keys = ("name", "reason", "justification") if agree else ("name", "reason")
         words, passphrase = {key: form.get(key, "").strip() for key in keys}, None
-        for key in keys:
-            if not words[key]:
-                return f"{key}: say it, in one line; it stays in the ledger and on the card."
+        unsaid = next((key for key in keys if not words[key]), None)
+        if unsaid is not None:
+            return f"{unsaid}: say it, in one line; it stays in the ledger and on the card."
         typed = _number(form.get("amount", ""), math.nan)
         if agree and not math.isclose(typed, study["epsilon"], rel_tol=1e-4):
             return "amount: type the epsilon that this study costs, to say that you have read it."
@@ -288,19 +288,13 @@ class Screens:
             "folders_gone": len(contents.gone),
             "requests_refused_total": request.state.refused,
         }
-        runs = [run for _, run in self.dashboard.runs() if run is not None]
-        ended = Counter((run.role, run.ending) for run in runs)
-        for role in ("coordinator", "party"):
-            for state in ("running", "released", "failed"):
-                counts[f'runs{{role="{role}",state="{state}"}}'] = ended[role, state]
-        for state in ("connected", "asked", "answered", "paid", "dropped"):
-            told = (run.counts[state] for run in runs if run.party is None)
-            counts[f'run_parties{{state="{state}"}}'] = sum(told)
+        counts |= _counts(run for _, run in self.dashboard.runs() if run is not None)
+        families = {name: name.partition("{")[0] for name in counts}
         lines = []
         for name, value in counts.items():
-            family = name.partition("{")[0]
-            kind = f"# TYPE confrere_{family} {'counter' if '_total' in family else 'gauge'}"
-            lines += [] if kind in lines else [kind]
+            kind = "counter" if families[name].endswith("_total") else "gauge"
+            head = f"# TYPE confrere_{families[name]} {kind}"
+            lines += [] if head in lines else [head]
             lines.append(f"confrere_{name} {value}")
         return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
@@ -312,6 +306,23 @@ class Screens:
             what = "That form is not one of this dashboard's, or is older than it is."
             raise HTTPException(403, f"{what} Nothing was done.")
         return await run_in_threadpool(self.decided, request, form)
+
+
+def _counts(runs: Iterable[Run]) -> dict[str, int]:
+    """Count runs by who runs them and how they ended, and parties of coordinators' by state."""
+    here = list(runs)
+    ended = Counter((run.role, run.ending) for run in here)
+    roles, states = ("coordinator", "party"), ("running", "released", "failed")
+    found = {
+        f'runs{{role="{role}",state="{state}"}}': ended[role, state]
+        for role in roles
+        for state in states
+    }
+    asked = [run.counts for run in here if run.party is None]
+    return found | {
+        f'run_parties{{state="{state}"}}': sum(each[state] for each in asked)
+        for state in ("connected", "asked", "answered", "paid", "dropped")
+    }
 
 
 def _visitor(request: Request) -> str:

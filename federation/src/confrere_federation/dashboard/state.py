@@ -468,8 +468,8 @@ def study_facts(file: Path) -> Facts:
 
 def _standing(study: Study, file: Path, local: Local) -> Facts:
     """Say whether a study waits, is agreed to or refused at a party, by whom; what it asks."""
-    key, refusal = study.party(local.party).key, standing_refusal(study, local)
-    approvals = [] if key is None else list(earlier_approvals(file.parent, key))
+    refusal = standing_refusal(study, local)
+    approvals = list(earlier_approvals(file.parent, study.party(local.party).key))
     approval = next((one for one, _ in approvals if one.study_sha256 == study.sha256), None)
     before = next((each for each in approvals if each[0].study_sha256 != study.sha256), None)
     state, said = "waiting", refusal or (approval and approval.approval)

@@ -1663,13 +1663,15 @@ def lift_refusal(study: Study, local: Local, approval: ChargeApproval) -> None:
 
 
 def earlier_approvals(
-    folder: Path, key: PublicKey
+    folder: Path, key: PublicKey | None
 ) -> Iterator[tuple[SignedApproval, bytes | None]]:
     """Yield every approval in a folder that the key signed, the last one first.
 
     With the study's own text, if the file has it as it was agreed to.
     """
     found = []
+    if key is None:
+        return
     for path in folder.glob("approval*.json"):
         try:
             content = read_bytes(path, "the approval", 1 << 22)
