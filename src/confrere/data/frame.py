@@ -4,9 +4,9 @@ Proof: docs/proofs/rows.md; of the bodies that schemas declare, docs/proofs/geom
 
 What is stored, an array, a memory map, CSR or codes, is read again at every pass over the data,
 block by block, so nothing is copied whole. A row of the theorems is ``(sigma_i * f * z_i, c)``,
-for a stored ``z_i``, public factors ``f``, and one factor per row, rounded towards zero where it is
-in single precision. The map is total (NaN reads as 0, an infinity as the largest double), no row's
-image depends on another row, and a margin that is more than all rounding keeps it inside.
+for a stored ``z_i``, public factors ``f``, and one factor per row. The map is total (a row that has
+no usable norm reads as zeros), no row's image depends on another row, and a margin that is more
+than all rounding keeps it inside.
 """
 
 from __future__ import annotations
@@ -42,24 +42,16 @@ def coded_steps(d: int) -> tuple[int, int]:
     return 2048 * max(1, min(8, 1024 // d)), 2**20
 
 
-#: Beyond this many times its bound a row's factor is no number of single precision.
-_FAR = 1e30
-
-#: Up to this length before the factors sums over stored rows do not overflow.
-_LARGE = 1e100
-
-#: Columns with smaller factors are left out of rows that are too large to be scaled.
-_FAINT = 1e-200
-
-_MAX = float(np.finfo(np.float64).max)
+#: A row that is this many times longer than its bound, or has such numbers, reads as zeros.
+_FAR, _LARGE = 1e30, 1e100
 
 
 @final
 class BoundedRows(BlockRows, MeasuredRows):
     """Rows in the unit ball with the constant: what a frame makes of those that are stored.
 
-    The bound is on a row's norm after the public factors ``scale``. Factors of rows are in
-    ``single`` precision, or double. The engine reads the partitions.
+    The bound is on a row's norm after the public factors ``scale``. The engine reads the
+    partitions.
     """
 
     def __init__(
@@ -70,7 +62,6 @@ class BoundedRows(BlockRows, MeasuredRows):
         scale: Floats | None = None,
         constant: float = 0.0,
         norm: Ball = "l2",
-        single: bool = False,
         engine: Engine | None = None,
     ) -> None:
         super().__init__(X.toarray() if isinstance(X, Coded) and len(X) < FEW else X)
@@ -86,8 +77,9 @@ class BoundedRows(BlockRows, MeasuredRows):
         self._base = inside * room / bound
         self.factors = self._base if scale is None else self._base * scale
         self.constant = inside * constant
-        inner = self._base * self._measure(np.float32 if single else np.float64)
-        self._certify(math.hypot(inner, self.constant) if norm == "l2" else inner + self.constant)
+        inner = self._base * self._measure()
+        longest = math.hypot(inner, self.constant) if norm == "l2" else inner + self.constant
+        self.certified, self.longest = longest <= 1, longest
 
     @classmethod
     def inside(
@@ -105,7 +97,8 @@ class BoundedRows(BlockRows, MeasuredRows):
             lengths = [float(row_norms(table, norm).max()) for table in rows.corners]
         else:
             lengths = [float(row_norms(rows.X, norm).max(initial=0.0)), constant]
-        rows._certify(sum(lengths) if norm == "l1" else math.hypot(*lengths))
+        longest = sum(lengths) if norm == "l1" else math.hypot(*lengths)
+        rows.certified, rows.longest = longest <= 1, longest
         return rows
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -113,120 +106,61 @@ class BoundedRows(BlockRows, MeasuredRows):
             raise AttributeError(f"{name}: rows stay as they were measured.")
         super().__setattr__(name, value)
 
-    def _certify(self, longest: float) -> None:
-        self.certified = longest <= 1
-        self.longest = longest
-
-    @property
-    def dtype(self) -> np.dtype[np.float64]:
-        return np.dtype(np.float64)
-
     def columns(self, chosen: NDArray[np.intp], constant: float) -> BoundedRows:
         """Return some columns of rows that have no factors on them, before a smaller constant."""
         if self.scale is not None or not 0 <= constant <= self.constant:
             raise InvalidParameter("these rows were measured with other factors and constants.")
-        # Odd rows are replaced as a whole.
-        whole = self.stored(slice(0, len(self)), Buffer()) if len(self.odd) else self.X
-        some = vars(BlockRows(whole[:, chosen])) | {"shape": (len(self), len(chosen) + 1)}
+        some = vars(BlockRows(self.X[:, chosen])) | {"shape": (len(self), len(chosen) + 1)}
         steps = coded_steps(len(chosen)) if isinstance(some["X"], Coded) else None
-        return self._with(**some, constant=constant, odd=self.odd[:0], steps=steps)
+        return self._with(**some, constant=constant, steps=steps)
 
     def __getitem__(self, chosen: NDArray[np.intp] | slice) -> BoundedRows:
         some = super().__getitem__(chosen)
-        changed: dict[str, Any] = {}
-        if isinstance(some.X, Coded) and len(some) < FEW:
-            # The certificate counts on it: sums of so few codes have more roundings.
-            few = some.X if some.chosen is None else some.X[some.chosen]
-            X = few.toarray()
-            changed |= {"X": X, "chosen": None, "steps": None, "width": X.shape[1]}
-        if len(self.odd):
-            odd = np.isin(np.arange(len(self))[chosen], self.odd)
-            changed["odd"] = np.flatnonzero(odd)
-        return self._with(**vars(some) | changed)
+        if not isinstance(some.X, Coded) or len(some) >= FEW:
+            return some
+        # The certificate counts on it: sums of so few codes have more roundings.
+        few = some.X if some.chosen is None else some.X[some.chosen]
+        X = few.toarray()
+        return some._with(X=X, chosen=None, steps=None, width=X.shape[1])
 
-    def tamed(self, found: Any, part: slice) -> Any:
-        first, last = np.searchsorted(self.odd, [part.start, part.stop])
-        if first == last:
-            return found
-        odd = self.odd[first:last] - part.start
-        if isinstance(found, np.ndarray):
-            rows = found.copy()
-            rows[odd] = self._tamed(rows[odd], self.scale)
-            return rows
-        data = found.data.copy()
-        for row in odd:
-            entries = slice(found.indptr[row], found.indptr[row + 1])
-            scale = None if self.scale is None else self.scale[found.indices[entries]]
-            data[entries] = self._tamed(data[entries][None], scale)[0]
-        return csr_view(data, found.indices, found.indptr, found.shape)
-
-    def _tamed(self, X: Floats, scale: Floats | None) -> Floats:
-        """Return rows of any size, so that after the factors they are no longer than the bound.
-
-        NaN reads as 0 and an infinity as the largest double. A row's image depends on it alone.
-        """
-        with np.errstate(all="ignore"):
-            finite = np.nan_to_num(X, nan=0.0, posinf=_MAX, neginf=-_MAX)
-            if scale is not None:
-                finite = np.where(scale < _FAINT, 0.0, finite)
-            first = _largest(finite)
-            entries = finite / first
-            scaled = entries if scale is None else entries * scale
-            second = _largest(scaled)
-            norms = row_norms(scaled / second, self.norm)[:, None]
-            lengths = np.minimum(self.bound / np.maximum(norms, 1.0), first * second)
-            return np.asarray(entries / second * lengths)
-
-    def _measure(self, precision: type[np.floating[Any]]) -> float:
-        """Find the rows' factors and which rows are odd; return how long a row is, factors left."""
+    def _measure(self) -> float:
+        """Find the rows' factors; return how long a row is, the public ones left out."""
         (block, step), n = self.layout, self.shape[0]
         # What an engine keeps never changes.
         rows = self if self.engine is None else self.engine.keep(self._with(engine=None))
-        work, parts = partial(rows._measured, precision, block, step), range(math.ceil(n / step))
+        work, parts = partial(rows._measured, block, step), range(math.ceil(n / step))
+        most = 0.0
         found = map(work, parts) if self.engine is None else self.engine.map(work, parts)
-        odd, most = [self.odd], 0.0
-        for number, (shrink, strange, longest) in enumerate(found):
-            first = number * step
+        for number, (shrink, longest) in enumerate(found):
             if len(shrink):
                 if self.shrink is None:
-                    self.shrink = np.ones(n, dtype=precision)
-                self.shrink[first : first + step] = shrink
-            odd.append(strange.astype(np.intp) + first)
+                    self.shrink = np.ones(n)
+                self.shrink[number * step : number * step + len(shrink)] = shrink
             most = max(most, float(longest))
-        self.odd = np.concatenate(odd)
         return most
 
-    def _measured(
-        self, precision: type[np.floating[Any]], block: int, step: int, number: int
-    ) -> Sums:
-        """Return a partition's factors, none if all are one, its odd rows, and the longest."""
-        bound = self.bound
+    def _measured(self, block: int, step: int, number: int) -> Sums:
+        """Return a partition's factors, none if all are one, and the longest."""
         first, last = number * step, min((number + 1) * step, self.shape[0])
-        shrink = np.ones(last - first, dtype=precision)
-        odd, longest, clipped = [np.empty(0, dtype=np.intp)], 0.0, False
+        shrink, longest = np.ones(last - first), 0.0
         buffer, room = Buffer(), Buffer()
         for start in range(first, last, block):
             part = slice(start, min(start + block, last))
-            norms, strange = self._norms(part, buffer, room)
-            mine = shrink[start - first : start - first + len(norms)]
-            if strange.any():
-                norms[strange] = bound  # what stands for such a row is no longer
-                odd.append(np.flatnonzero(strange) + (start - first))
-            if len(norms) and norms.max() > bound:
-                clipped = True
-                factors = bound / np.maximum(norms, bound)
-                mine[:] = rounded_down(factors) if precision == np.float32 else factors
-                norms *= mine
-            longest = max(longest, float(norms.max(initial=0.0)))
-        return shrink if clipped else shrink[:0], np.concatenate(odd), np.array(longest)
+            norms, mine = (
+                self._norms(part, buffer, room),
+                shrink[start - first : start - first + block],
+            )
+            np.divide(self.bound, norms, out=mine, where=norms > self.bound)
+            mine[np.isnan(norms)] = 0.0
+            longest = max(longest, float(np.nan_to_num(norms * mine).max(initial=0.0)))
+        return shrink if (shrink != 1).any() else shrink[:0], np.array(longest)
 
-    def _norms(self, part: slice, buffer: Buffer, room: Buffer) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the norms after the scale, and which rows have none that can be used."""
+    def _norms(self, part: slice, buffer: Buffer, room: Buffer) -> Floats:
+        """Return the norms after the scale, NaN where there is none that can be used."""
         scale, stored = self.scale, self.stored(part, buffer)
         with np.errstate(all="ignore"):
             if isinstance(stored, Coded):
-                norms = stored.norms(scale, self.norm)
-                return norms, norms < 0  # none
+                return stored.norms(scale, self.norm)
             scaled = stored
             if scale is not None and isinstance(stored, np.ndarray):
                 scaled = np.multiply(stored, scale, out=room.room(*stored.shape))
@@ -237,25 +171,12 @@ class BoundedRows(BlockRows, MeasuredRows):
             fine = norms <= _FAR * self.bound
             if scale is not None:
                 fine &= row_norms(stored) <= _LARGE
-            return norms, ~fine
+            return np.where(fine, norms, np.nan)
 
 
 def into_ball(X: Any, bound: float = 1.0, **how: Any) -> Floats:
     """Return every row's image in the unit ball, written down; see :class:`BoundedRows`."""
     return BoundedRows(X, bound, **how).written()
-
-
-def rounded_down(values: Floats) -> NDArray[np.float32]:
-    """Return positive numbers in single precision, rounded towards zero."""
-    single = values.astype(np.float32)
-    above = single > values
-    single[above] = np.nextafter(single[above], np.float32(0))
-    return single
-
-
-def _largest(X: Floats) -> Floats:
-    found = np.abs(X).max(axis=1, keepdims=True, initial=0.0)
-    return np.where(found > 0, found, 1.0)
 
 
 #: Public factors and bounds beyond this are mistakes or attacks.
@@ -320,7 +241,7 @@ class Frame:
             return np.full(self.n_features, factor)
         return np.asarray(self.feature_scale * factor)
 
-    def rows(self, X: Any, engine: Engine | None = None, *, single: bool = False) -> BoundedRows:
+    def rows(self, X: Any, engine: Engine | None = None) -> BoundedRows:
         """Return the rows that the theorems speak of, whatever the given ones hold."""
         if X.shape[1:] != (self.n_features,):
             raise InvalidData("X does not have the number of columns that was agreed.")
@@ -330,13 +251,8 @@ class Frame:
             scale=self.feature_scale,
             constant=self.constant,
             norm=self.norm,
-            single=single,
             engine=engine,
         )
-
-    def lazy(self, X: Any, engine: Engine | None = None) -> BoundedRows:
-        """Return the same rows with factors of single precision: for as many as there are."""
-        return self.rows(X, engine, single=True)
 
     def weighted(self, factors: ArrayLike | None) -> tuple[Frame, float]:
         """Return the frame with columns multiplied by public factors; a ball's reach stays one."""
@@ -476,8 +392,6 @@ class BodyFrame:
         for block in self._blocks:
             out[:, block.into] = self._image(given[:, block.part], block)
         return BoundedRows.inside(out, *self._inside, engine)
-
-    lazy = rows
 
     @cached_property
     def _margin(self) -> float:

@@ -279,7 +279,7 @@ class Weights(AskedOfRows):
         return allowed.objective(self.frame.bound, ridge, self.centre)
 
     def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
-        return [self.frame.rows(X) if engine is None else self.frame.lazy(X, engine)], y
+        return [self.frame.rows(X, engine)], y
 
 
 class NoisedMinimiser(Weights):

@@ -224,7 +224,7 @@ class LinearPlan(ModelPlan):
 
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
         labels, unchanged = data.labels, watched(data.X)
-        rows = self.frame.lazy(data.X, data.engine)
+        rows = self.frame.rows(data.X, data.engine)
         ((weights,),) = source.draw(self.mechanism, ([rows], labels))
         if unchanged is not None:
             unchanged()
@@ -238,7 +238,7 @@ class LinearPlan(ModelPlan):
         return {"weights": (act.shape, act.longest)}
 
     def terms(self, data: LabelledTable) -> list[Term]:
-        return [Term("model", self.mechanism, ([self.frame.lazy(data.X)], data.labels))]
+        return [Term("model", self.mechanism, ([self.frame.rows(data.X)], data.labels))]
 
     @property
     def batched(self) -> bool:

@@ -142,12 +142,10 @@ class BlockRows:
     steps: tuple[int, int] | None = None
     #: Numbers of the rows among those stored; None for all of them.
     chosen: NDArray[np.intp] | None = None
-    #: See :class:`Block`.
+    #: See :class:`Block`; a row with factor 0 reads as zeros, whatever is stored.
     shrink: NDArray[np.floating] | None = None
     factors: Floats | float = 1.0
     constant: float = 0.0
-    #: The numbers of rows that are too large, or not numbers, and stand for others.
-    odd: NDArray[np.intp] = np.empty(0, dtype=np.intp)
 
     def __init__(self, X: Any) -> None:
         self.sparse = bool(sparse.issparse(X))
@@ -178,11 +176,12 @@ class BlockRows:
             raise InvalidData("the rows changed while they were read: a block has another shape.")
         if isinstance(found, np.ndarray):
             found = buffer.doubles(found)
-        return self.tamed(found, part) if len(self.odd) else found
-
-    def tamed(self, found: Any, part: slice) -> Any:
-        """Return a block with what stands for its odd rows: who measures them says it."""
-        return found
+        if self.shrink is None or np.all(there := self.shrink[part] != 0):
+            return found
+        if isinstance(found, np.ndarray):
+            return np.where(there[:, None], found, 0.0)
+        data = np.where(np.repeat(there, np.diff(found.indptr)), found.data, 0.0)
+        return csr_view(data, found.indices, found.indptr, found.shape)
 
     def blocks(self, parts: Iterable[slice]) -> Iterator[Block]:
         """Return the rows of every slice; a block is valid until the next is asked for."""

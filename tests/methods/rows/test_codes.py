@@ -73,15 +73,15 @@ def test_rows_are_inside_a_body_by_their_vertices():
     corners = (np.array([[1.0, 0], [0, -1], [0.5, 0.5], [9, 9]]), np.array([[-1.0], [1], [np.nan]]))
     rng = np.random.default_rng(0)
     rows = Coded(tuple(stored([rng.integers(0, k, 3000) for k in sizes], sizes)), corners)
-    lazy = frame.lazy(rows)
-    assert isinstance(lazy, BoundedRows)
-    body.certify(lazy)
-    assert lazy.longest <= 1
-    few = lazy[np.arange(FEW - 1)]
+    bounded = frame.rows(rows)
+    assert isinstance(bounded, BoundedRows)
+    body.certify(bounded)
+    assert bounded.longest <= 1
+    few = bounded[np.arange(FEW - 1)]
     assert (type(few.X), few.steps) == (np.ndarray, None)
-    np.testing.assert_array_equal(few, np.asarray(lazy)[: FEW - 1])
+    np.testing.assert_array_equal(few, np.asarray(bounded)[: FEW - 1])
     body.certify(few)
-    np.testing.assert_allclose(lazy, np.asarray(frame.rows(rows.toarray())), atol=1e-15)
+    np.testing.assert_allclose(bounded, np.asarray(frame.rows(rows.toarray())), atol=1e-15)
     other = Body((np.eye(2) / 2.1, np.eye(1) / 2, np.eye(1) / 2), (0, 0, 0))
     with pytest.raises(InvalidData, match="outside the declared body"):
-        other.certify(lazy)
+        other.certify(bounded)

@@ -92,9 +92,9 @@ def test_what_workers_are_sent_is_small_and_lost_results_are_made_again():
     expected = weights(X, y, None)
     with clusterless(OneProcess(fails=lambda number: number % 3 == 1)) as engine:
         assert np.array_equal(weights(X, y, engine), expected)
-        framed = BoundedRows(X, 1.0, single=True, engine=engine)
+        framed = BoundedRows(X, 1.0, engine=engine)
         sent = __import__("cloudpickle").dumps(engine.keep(framed))
-        assert framed.shrink.nbytes == 4 * len(X)
+        assert framed.shrink.nbytes == 8 * len(X)
         assert len(sent) < 5000
         assert np.array_equal(engine.keep(framed)[0:9], framed[0:9])
     assert list(spill_folder().glob("rows-*")) == []

@@ -49,7 +49,7 @@ def test_any_row_ends_inside_by_itself(values, scale, bound, constant, norm, sin
         X = np.array(values, dtype=np.float32 if single else np.float64)
     factors = None if scale is None else np.array(scale)
     frame = Frame(3, data_norm=bound, constant=constant, feature_scale=factors, norm=norm)
-    framed = frame.lazy(sparse.csr_array(X) if csr else X)
+    framed = frame.rows(sparse.csr_array(X) if csr else X)
     rows = exact_rows(framed)
     assert np.isfinite(rows.astype(float)).all()
     lengths = np.abs(rows).sum(axis=1) if norm == "l1" else np.sqrt((rows**2).sum(axis=1))
@@ -57,7 +57,7 @@ def test_any_row_ends_inside_by_itself(values, scale, bound, constant, norm, sin
     certify_rows(framed, norm=norm)
     # Alone, every row has the same image, to the last bit.
     for one in range(len(X)):
-        alone = frame.lazy(sparse.csr_array(X[[one]]) if csr else X[[one]])
+        alone = frame.rows(sparse.csr_array(X[[one]]) if csr else X[[one]])
         assert np.array_equal(exact_rows(alone)[0], rows[one])
 
 
@@ -69,7 +69,7 @@ def test_rounding_of_the_gradient_stays_below_its_bound(csr, far):
     X *= 10.0 ** rng.integers(-9, 1, (6000, 1))
     scale = 10.0 ** rng.integers(-2, 3, 8)
     frame = Frame(8, data_norm=0.5, constant=0.3, feature_scale=scale)
-    framed = frame.lazy(sparse.csr_array(X) if csr else X)
+    framed = frame.rows(sparse.csr_array(X) if csr else X)
     y = np.where(rng.random(6000) < 0.5, 1.0, -1.0)
     w = far * np.append(np.tile([1.0, -1.0], 4), 1.0) + rng.standard_normal(9)
     zero = np.zeros((1, 9))
