@@ -24,22 +24,21 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise, starmap
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pyarrow as pa
 from narwhals.dependencies import is_pandas_dataframe
 from numpy.typing import NDArray
+from pyarrow import compute
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 #: A table of any library, an array or a list of rows; and one column, of Arrow.
 Container: TypeAlias = Any
-Cells: TypeAlias = "pa.Array"
+Cells: TypeAlias = pa.Array
 Value: TypeAlias = str | int | float | bool
 _Column = TypeVar("_Column")
 _Made = TypeVar("_Made")
@@ -116,8 +115,6 @@ def as_cells(values: Container, column: str = "y") -> Cells:
 
     Where cells have no type in common, they are texts of what they mean.
     """
-    import pyarrow as pa
-
     opened = values if isinstance(values, pa.Array | pa.ChunkedArray) else _opened(values)
     if not isinstance(opened, nw.Series | pa.Array | pa.ChunkedArray):
         # A list would get the type that the strangest cell chooses.
@@ -154,8 +151,6 @@ def _kind(cells: Cells) -> str | None:
 
 def _objects(column: str, cells: list[object]) -> Cells:
     """Return cells of many types as texts. Those that are equal (1, 1.0 and True) mean the same."""
-    import pyarrow as pa
-
     places: dict[object, int] = {}
     try:
         found = [places.setdefault(cell, len(places)) for cell in cells]
@@ -227,11 +222,11 @@ def meaning(cell: Any) -> str | float | None:
     return number + 0.0 if number == number else None
 
 
-def spelt(meant: str | float) -> str:
+def spelt(meant: str | float | None) -> str:
     """Return the one text of a meaning: whole numbers in digits, others with 15 of them."""
-    if isinstance(meant, str):
-        return meant
-    return str(int(meant)) if meant.is_integer() else f"{meant:.15g}"
+    if isinstance(meant, float):
+        return str(int(meant)) if meant.is_integer() else f"{meant:.15g}"
+    return meant or ""
 
 
 def codes_of(places: Mapping[Value, int], na: Iterable[Value]) -> dict[str, int]:
@@ -318,8 +313,6 @@ def moment(meant: str | float | None) -> float:
 
 
 def _typed_moments(cells: Cells) -> NDArray[np.float64] | None:
-    import pyarrow as pa
-
     if _kind(cells) != "date":
         return None
     plain = cells.dictionary_decode() if hasattr(cells, "dictionary") else cells
@@ -333,9 +326,6 @@ def _typed_numbers(cells: Cells, tokens: set[str | float | None]) -> NDArray[np.
 
     What it reads from a text is what :func:`meaning` says, except that it knows more kinds of NaN.
     """
-    import pyarrow as pa
-    from pyarrow import compute
-
     kind = _kind(cells)
     if kind in ("text", "number") and hasattr(cells, "dictionary"):
         own = _typed_numbers(cells.dictionary, tokens)
@@ -394,18 +384,14 @@ class UnitCounts:
         places, cells = distinct(as_cells(table[self.column], self.column or ""))
         nobody = np.array([meaning(cell) is None for cell in (*cells, None)])[places]
         # A batch of a database may have numbers where another one has texts.
-        units: dict[str, int] = {}
-        texts = (str(cell).removesuffix(".0") for cell in (*cells, None))
-        places = np.array([units.setdefault(text, len(units)) for text in texts])[places]
-        before = np.array([self._seen[unit] for unit in units], dtype=np.intp)[places]
-        rows = np.bincount(places, minlength=len(units)).tolist()
-        self._seen.update(dict(zip(units, rows, strict=True)))
-        order = np.argsort(places, kind="stable")
-        earlier = np.empty_like(order)
-        earlier[order] = np.arange(len(order)) - np.searchsorted(
-            places, places[order], sorter=order
-        )
-        return before + earlier < self.most, int(np.count_nonzero(nobody))
+        texts = [str(cell).removesuffix(".0") for cell in (*cells, None)]
+        units, at = np.unique(texts, return_inverse=True)
+        unit, seen = at[places], np.array([self._seen[text] for text in units])
+        rows, order = np.bincount(unit, minlength=len(units)), np.argsort(unit, kind="stable")
+        self._seen.update(dict(zip(units.tolist(), rows.tolist(), strict=True)))
+        before = np.empty_like(order)
+        before[order] = np.arange(len(order)) - np.repeat(np.cumsum(rows) - rows - seen, rows)
+        return before < self.most, int(np.count_nonzero(nobody))
 
 
 def plain_labels(column: str, values: Container) -> NDArray[Any]:
@@ -417,11 +403,10 @@ def plain_labels(column: str, values: Container) -> NDArray[Any]:
         return np.asarray(cells.to_numpy(zero_copy_only=False))
     found, meant = meanings(column, cells)
     refuse(column, np.array([*(one is None for one in meant), True])[found], "no label; drop them")
-    if all(isinstance(one, float) for one in meant):
-        numbers_ = np.array(meant, dtype=np.float64)
-        whole = numbers_.astype(np.int64) if np.all(np.abs(numbers_) <= 2**53) else numbers_
-        return (whole if np.array_equal(whole, numbers_) else numbers_)[found]
-    return np.array([spelt(one or 0.0) for one in meant])[found]
+    each = np.array(meant if all(isinstance(one, float) for one in meant) else [*map(spelt, meant)])
+    if each.dtype.kind == "f" and np.all((each == np.rint(each)) & (np.abs(each) <= 2**53)):
+        each = each.astype(np.int64)
+    return each[found]
 
 
 #: Labels beyond which codes take one byte.
@@ -470,7 +455,7 @@ def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
         codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
         known = classes[codes] == y
     else:
-        places = {spelt(meaning(label) or 0.0): k for k, label in enumerate(classes.tolist())}
+        places = {spelt(meaning(label)): k for k, label in enumerate(classes.tolist())}
         codes = read_places("y", as_cells(y), places)
         known = codes >= 0
     if not known.all():

@@ -21,12 +21,14 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from confrere.arrays import Array
 from confrere.data.cells import Coded
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
@@ -71,7 +73,7 @@ class SpillFolder:
             ) from error
         self.remove = weakref.finalize(self, _remove, self.path, held, os.getpid())
 
-    def append(self, name: str, block: NDArray[Any], rows: int = 0) -> None:
+    def append(self, name: str, block: Array, rows: int = 0) -> None:
         """Write more rows of a file, all of one type, if there is room for so many of them."""
         file = self.path / name
         if not file.exists():
@@ -91,32 +93,24 @@ class SpillFolder:
                 f"decoded rows cannot be written ({error.strerror}); {_ELSEWHERE}"
             ) from error
 
-    def keep(self, name: str, array: NDArray[Any]) -> MappedRows:
+    def keep(self, name: str, array: Array) -> MappedRows:
         """Return an array's copy in a file: for workers that do not share this memory."""
         step = max(1, 2**22 // max(1, array[:1].size))
         for start in range(0, len(array), step):
             self.append(name, array[start : start + step], len(array))
         return self.mapped(name, array.dtype, array.shape)
 
-    def mapped(self, name: str, dtype: Any, shape: tuple[int, ...]) -> MappedRows:
+    def mapped(self, name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> MappedRows:
         """Return what was written to a file, which stays as long as that is used."""
         return MappedRows(self.path / name, dtype, shape, self)
-
-    def __reduce__(self) -> Any:
-        # Workers read what the owner removes.
-        return (type(None), ())
 
 
 def _remove_leftovers(above: Path) -> None:
     """Remove folders whose owners are gone: nobody holds their locks."""
     for folder in above.glob("rows-*"):
-        with suppress(OSError):
-            held = os.open(folder / "lock", os.O_RDWR)
-            try:
-                lock(held)
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(held)
+        with suppress(OSError), (folder / "lock").open("r+b") as held:
+            lock(held.fileno())
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove(folder: Path, held: int, owner: int) -> None:
@@ -134,35 +128,39 @@ class MappedRows:
     """
 
     def __init__(
-        self, path: Path, dtype: Any, shape: tuple[int, ...], folder: SpillFolder | None = None
+        self,
+        path: Path,
+        dtype: np.dtype[np.generic],
+        shape: tuple[int, ...],
+        folder: SpillFolder | None = None,
     ) -> None:
-        self.path, self.dtype, self.shape = path.absolute(), np.dtype(dtype), shape
+        self.path, self.dtype, self.shape = path.absolute(), dtype, shape
         self._folder, self._stamp = folder, file_stamp(path)
-        self._map: NDArray[Any] | None = None
 
-    def __getitem__(self, part: Any) -> NDArray[Any]:
-        return np.asarray(np.asarray(self)[part])
+    def __getitem__(self, part: slice | NDArray[np.intp]) -> Array:
+        return np.asarray(self._map[part])
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return them as an array, whose pages the system reads when they are touched."""
-        if self._map is None:
-            try:
-                if file_stamp(self.path) != self._stamp:
-                    raise InvalidData(f"{self.path.name} changed since it was opened.")
-                mapped = np.memmap(self.path, dtype=self.dtype, mode="r", shape=self.shape)
-            except OSError as error:
-                raise InvalidData(
-                    f"{self.path.name} cannot be read here ({error.strerror}): workers need the "
-                    "folder that CONFRERE_SPILL names."
-                ) from error
-            self._map = np.asarray(mapped)
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
         return self._map
 
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_map": None, "_folder": None}
+    @cached_property
+    def _map(self) -> Array:
+        """Them as an array, whose pages the system reads when they are touched."""
+        try:
+            if file_stamp(self.path) != self._stamp:
+                raise InvalidData(f"{self.path.name} changed since it was opened.")
+            return np.asarray(np.memmap(self.path, dtype=self.dtype, mode="r", shape=self.shape))
+        except OSError as error:
+            raise InvalidData(
+                f"{self.path.name} cannot be read here ({error.strerror}): workers need the "
+                "folder that CONFRERE_SPILL names."
+            ) from error
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: own for name, own in vars(self).items() if name != "_map"} | {"_folder": None}
 
 
 def watched(X: Any) -> Callable[[], None] | None:

@@ -32,10 +32,10 @@ import pyarrow.compute
 import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet
-from numpy.typing import NDArray
 from pydantic import ConfigDict
 from typing_extensions import override
 
+from confrere.arrays import Array
 from confrere.data.cells import (
     MISSING_TEXTS,
     Container,
@@ -50,8 +50,6 @@ from confrere.extras import extra, installed
 from confrere.files import file_stamp
 from confrere.solver.row_blocks import Engine, Sums
 from confrere.views import progress_bar
-
-Array: TypeAlias = NDArray[Any]
 
 #: Some rows: a ``pyarrow.Table``.
 Batch: TypeAlias = pa.Table
@@ -506,17 +504,10 @@ def gathered(
 Coding: TypeAlias = Callable[[Batch], Sequence[Array]]
 
 
-@dataclass(frozen=True, eq=False)
-class _Group:
-    """What becomes of one row group: for whoever works for an engine."""
-
-    table: Parquet
-    columns: Sequence[str]
-    work: Coding
-
-    def __call__(self, number: int) -> Sums:
-        found = map(self.work, self.table.part(number).read(self.columns, least=0))
-        return tuple(np.concatenate(pieces) for pieces in zip(*found, strict=True))
+def _group(table: Parquet, columns: Sequence[str], work: Coding, number: int) -> Sums:
+    """Return what becomes of one row group: for whoever works for an engine."""
+    found = map(work, table.part(number).read(columns, least=0))
+    return tuple(np.concatenate(pieces) for pieces in zip(*found, strict=True))
 
 
 def coded(
@@ -525,5 +516,5 @@ def coded(
     """Return codes and labels of a table; of one in row groups, by those who work for an engine."""
     if engine is None or not isinstance(table, Parquet) or len(table.groups) < 2:
         return gathered(map(work, table.read(columns, least=least)), table.rows)
-    numbers = range(len(table.groups))
-    return gathered(engine.map(_Group(table, columns, work), numbers), table.rows, shared=True)
+    found = engine.map(partial(_group, table, columns, work), range(len(table.groups)))
+    return gathered(found, table.rows, shared=True)
