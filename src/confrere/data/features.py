@@ -40,6 +40,7 @@ from confrere.data.cells import (
     read_numbers,
     read_places,
     refuse,
+    spelt,
 )
 from confrere.errors import InvalidData, SchemaError
 
@@ -290,8 +291,9 @@ class Feature(Declared):
             places[places < 0] += self.size
         return places
 
-    def _vertex(self, value: Value) -> int:
-        return int(self.vertices(as_cells([value]))[0])
+    @abstractmethod
+    def vertex(self, value: Value) -> int:
+        """Return which vertex a value of the column is."""
 
     #: What a cell is that is not declared.
     strange: ClassVar[str] = "a value that is not declared; declare it"
@@ -331,42 +333,32 @@ class Feature(Declared):
         """
         basis, centre, scale, block, more = self._encoded(form)
         own = (basis - np.array(centre)) / np.array(scale)
-        missing: Floats | None = more.pop("usual", np.zeros(own.shape[1]))
+        zeros, present, unknown = np.zeros(own.shape[1]), [], getattr(self, "unknown", None)
+        usual, ends = more.pop("usual", zeros), dict[str, Floats]()
+        if self.missing is not None:
+            ends["missing"] = own[self.vertex(self.missing)] if self._stands_in else usual
         if self.has_indicator:
             p = self.missing_share or 0.5
             deviation = float(np.sqrt(p * (1 - p)))
-            shaped = form != "standardised"
-            absent, present = (1.0, 0.0) if shaped else ((1.0 - p) / deviation, -p / deviation)
-            missing = np.append(np.zeros(own.shape[1]), absent)
-            own = np.column_stack([own, np.full(len(own), present)])
-        elif self.missing is None:
-            missing = None
-        elif self._stands_in:
-            missing = own[self._vertex(self.missing)]
-        unknown = None
-        if self.collects:
-            told_so: Any = getattr(self, "unknown", None)
-            spread = np.append(np.zeros(len(centre)), own[0, len(centre) :])
-            unknown = spread if told_so == ZEROS else own[self._vertex(told_so)]
+            absent, there = (1 - p, -p) if form == "standardised" else (deviation, 0.0)
+            present = [there / deviation]
+            ends["missing"] = np.append(zeros, absent / deviation)
+            own = np.column_stack([own, np.tile(present, len(own))])
+        if unknown is not None:
+            collected = unknown != ZEROS
+            ends["unknown"] = own[self.vertex(unknown)] if collected else np.append(zeros, present)
         table = np.zeros((self.size, own.shape[1]))
         table[: len(own)] = own
-        block = replace(block, size=own.shape[1])
-        told = {
-            "column": self.column,
-            "centre": list(centre),
-            "scale": list(scale),
-            "present": own[0, len(centre) :].tolist(),
-            "missing": None,
-            **more,
-        }
-        for last, (key, numbers) in enumerate((("missing", missing), ("unknown", unknown)), 1):
-            if numbers is not None:
-                table[-last], told[key] = numbers, numbers.tolist()
+        told: Told = {"column": self.column, "centre": list(centre), "scale": list(scale)}
+        told |= {"present": present, "missing": None, **more}
+        for key, place in (("missing", -1), ("unknown", -2)):
+            if key in ends:
+                table[place], told[key] = ends[key], ends[key].tolist()
         names = self.names
         if block.line:
             hats = (f"{self.column}~{j + 1}" for j in range(len(block.line)))
             names = (*hats, *names[1:])
-        return Encoded(names, block, table, told)
+        return Encoded(names, replace(block, size=own.shape[1]), table, told)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -494,8 +486,8 @@ class Number(Feature):
         return places
 
     @override
-    def _vertex(self, value: Any) -> int:
-        return int(self.nearest(np.array([value]))[0])
+    def vertex(self, value: Value) -> int:
+        return int(self.nearest(np.array([value], dtype=np.float64))[0])
 
     def nearest(self, x: Floats) -> NDArray[np.intp]:
         """Return the points that numbers are moved to; anything where one is missing."""
@@ -665,6 +657,10 @@ class Discrete(Feature):
     @override
     def places(self, cells: Cells) -> NDArray[np.intp]:
         return read_places(self.column, cells, self.codes)
+
+    @override
+    def vertex(self, value: Value) -> int:
+        return self.codes[spelt(meaning(value))]
 
     def _scored(self, scores: Floats, centre: float, scale: float, block: BodyBlock) -> Basis:
         told = {"codes": self.codes, "unknown": None, "kind": "score", "scores": scores.tolist()}
@@ -848,6 +844,8 @@ class Category(Discrete):
 
     def _by_value(self, key: str, weight: Any) -> Any:
         """Return one weight for all values, or a tuple of one for each."""
+        if key == "sign" and not isinstance(weight, dict | tuple):
+            self._refuse(weight, "the sign of a category is a table: value = -1, 0 or 1")
         buckets = [str(bucket) for bucket in self.known]
         if isinstance(weight, dict):
             table = {str(value): number for value, number in weight.items()}
@@ -858,8 +856,6 @@ class Category(Discrete):
             weight = tuple(table.get(bucket, 0) for bucket in buckets)
         some = isinstance(weight, tuple) and len(weight) != len(buckets)
         self._refuse(some, f"{key} must be given for every value")
-        one = key == "sign" and weight in (-1, 1)
-        self._refuse(one, "the sign of a category is a table: value = -1, 0 or 1")
         return weight if key == "importance" or (weight and any(weight)) else 0
 
     @override
@@ -884,14 +880,9 @@ class Category(Discrete):
         told: Told = {"codes": self.codes, "unknown": None, "kind": "one-hot"}
         if form != "standardised":
             return (np.eye(count), (0.0,) * count, (1.0,) * count, block, told)
-        shares = np.array((1 / count,) * count if self.shares is None else self.shares)
-        return (
-            np.eye(count),
-            shares.tolist(),
-            np.sqrt(shares * (1 - shares)).tolist(),
-            block,
-            told,
-        )
+        shares = np.array(self.shares or (1 / count,) * count)
+        scale = np.sqrt(shares * (1 - shares)).tolist()
+        return (np.eye(count), shares.tolist(), scale, block, told)
 
     @override
     def _own_names(self) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 
 from confrere.arrays import Floats, Integers
-from confrere.data.cells import as_cells
 from confrere.data.encoding import frequencies
 from confrere.data.features import CENTER, ZEROS, Category, Discrete, Feature, Number, Ordered
 
@@ -57,7 +56,7 @@ def value_names(feature: Discrete) -> tuple[str, ...]:
     """Return what cells of declared values are called, and that of any other one."""
     names = [""] * (feature.size - 2)
     for value in feature.known:  # several values may share a cell
-        cell = int(feature.vertices(as_cells([value], feature.column))[0])
+        cell = feature.vertex(value)
         names[cell] = f"{names[cell]}, {value}" if names[cell] else str(value)
     return (*(f"= {name}" for name in names), "other")
 
@@ -77,5 +76,5 @@ def drawn_cells(feature: Feature, count: int, generator: np.random.Generator) ->
     places = generator.choice(len(often), count, p=often / often.sum())
     if isinstance(feature, Number):
         return feature.raw(feature.points()[places])
-    known = {int(feature.vertices(as_cells([value]))[0]): value for value in feature.known}
+    known = {feature.vertex(value): value for value in feature.known}
     return [known[place] for place in places.tolist()]

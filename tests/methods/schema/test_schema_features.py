@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from confrere.data.cells import as_cells
+from confrere.data.histograms import value_names
 from confrere.errors import InvalidData, SchemaError
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema, data_report
 
@@ -204,3 +205,7 @@ def test_labels_are_plus_and_minus_one_or_classes():
     assert several.label(table).tolist() == ["Yes", "No", "Perhaps"]
     codes = PublicSchema(features, Label("y", classes=[0, 1, 2]))
     assert codes.label(pd.Series([2.0, 0.0])).tolist() == [2, 0]
+
+
+def test_a_flag_of_one_and_two_has_cells():
+    assert value_names(Flag("a", true=1, false=2)) == ("= 2", "= True", "other")
