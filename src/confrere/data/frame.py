@@ -121,7 +121,8 @@ class BoundedRows(BlockRows, MeasuredRows):
         # The certificate counts on it: sums of so few codes have more roundings.
         few = some.X if some.chosen is None else some.X[some.chosen]
         X = few.toarray()
-        return some._with(X=X, chosen=None, steps=None, width=X.shape[1])
+        written = {"X": X, "chosen": None, "steps": None, "width": X.shape[1]}
+        return self._with(**vars(some) | written)
 
     def _measure(self) -> float:
         """Find the rows' factors; return how long a row is, the public ones left out."""
