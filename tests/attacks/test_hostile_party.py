@@ -12,7 +12,7 @@ import pytest
 
 from confrere.data.frame import Frame
 from confrere.errors import QuorumMissed
-from confrere.methods.average import Averaging, Expansion
+from confrere.methods.average import Averaging
 from confrere_federation.parties.answers import Answers, Key
 from confrere_federation.parties.federation import Step
 from confrere_federation.parties.messages import (
@@ -262,20 +262,6 @@ def test_within_the_bound_a_lie_moves_the_mean_by_its_share_and_others_not_beyon
     else:
         others = np.stack([honest[name] for name in names if name != "c"])
         assert np.all((others.min(axis=0) <= found) & (found <= others.max(axis=0)))
-
-
-def test_coefficients_have_bounds_too(tmp_path):
-    there = Organisations(tmp_path, plan=Expansion(frame=Frame(COLUMNS), epsilon=1.0))
-
-    def change(reply):
-        payload = SignedAnswer.open(reply, there.public).payload
-        arrays = {**payload.arrays, "linear": np.full(WIDTH, 1e4)}
-        return signed(there, changed(payload, arrays=arrays))
-
-    federation = there.federation(tamper=tampering(there, change, at=("coefficients", 0)))
-    outcome = there.learn(federation)
-    assert federation.left_out == {"c": "InvalidReply:norm"}
-    assert set(outcome.sizes) == {"a", "b"}
 
 
 def test_signatures_of_any_length_are_not_read():

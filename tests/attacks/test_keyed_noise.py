@@ -30,7 +30,6 @@ from confrere.errors import (
     LedgerError,
     OperationRefused,
     Unpaid,
-    WitnessMismatch,
 )
 from confrere.kernel import release, streams
 from confrere.kernel.measurements import Part, Point, SecureSum
@@ -113,15 +112,6 @@ class TestTheKey:
             bits = np.unpackbits(words.view(np.uint8), axis=1) - 0.5
             between = np.corrcoef(bits)[np.triu_indices(len(bits), 1)]
             assert np.abs(between).max() < 6 / np.sqrt(bits.shape[1])
-
-    def test_words_do_not_depend_on_how_many_are_asked_for_at_once(self, ledger):
-        found = []
-        for pieces in ([100], [1, 2, 3, 4, 90], [33, 67]):
-            with streamed(ledger, "q") as ticket:
-                stream = ticket._book(ONE)
-                found.append(np.concatenate([stream.words(n) for n in pieces]))
-        assert np.array_equal(found[0], found[1])
-        assert np.array_equal(found[0], found[2])
 
     def test_a_charge_that_is_drawn_for_again_pays_for_no_further_draw(self, ledger):
         """Attacks: rows dealt before a draw, or one that failed, left a number for another one."""
@@ -230,20 +220,6 @@ class TestTheFence:
             ticket.draw(made, np.array([5]))
             with pytest.raises(Unpaid):
                 ticket.draw(made, np.array([5]))
-
-    def test_a_part_of_a_stream_ends_with_it(self, ledger):
-        kept = []
-
-        class Keeps(type(counts(1.0, 1))):
-            def sample(self, rows, stream, count=1):
-                kept.append(stream.bound("floor", 1))
-                return super().sample(rows, stream, count)
-
-        made = counts(1.0, 1)
-        with streamed(ledger, "q") as ticket:
-            ticket.draw(Keeps(promise=made.promise, sensitivity=1), np.array([5]))
-            with pytest.raises(Unpaid):
-                kept[0].words(1)
 
 
 # -- what each part of a key is for, with it and without ------------------------------------------
@@ -427,17 +403,6 @@ def test_restored_volumes_and_two_machines_give_the_same_bytes(tmp_path):
     assert fresh.weights() not in given
 
 
-def test_a_restored_volume_is_noticed_all_the_same(tmp_path):
-    """Its ledger has forgotten other questions: the witness stays."""
-    Clinic(tmp_path / "a")
-    shutil.copytree(tmp_path / "a/books", tmp_path / "yesterday")
-    Clinic(tmp_path / "a").ask()
-    shutil.rmtree(tmp_path / "a/books")
-    shutil.copytree(tmp_path / "yesterday", tmp_path / "a/books")
-    with pytest.raises(WitnessMismatch):
-        Clinic(tmp_path / "a").ask()
-
-
 def test_an_answer_file_that_is_lost_is_made_again_from_the_snapshot(tmp_path):
     first = Clinic(tmp_path).ask().encode()
     for changed in (False, True):
@@ -511,15 +476,6 @@ def test_another_snapshot_is_another_charge_and_tells_nothing_of_what_stayed(tmp
     for changed in (False, True):
         with pytest.raises(LedgerError, match="another charge"):  # it was paid of the first one
             Clinic(tmp_path, snapshot="2", changed=changed).ask()
-
-
-def test_a_table_of_another_length_needs_another_snapshot_before_anything_is_paid(tmp_path):
-    Clinic(tmp_path).ask()
-    clinic = Clinic(tmp_path)
-    clinic.party = replace(clinic.party, X=clinic.party.X[1:], y=clinic.party.y[1:])
-    with pytest.raises(OperationRefused, match="another number of rows"):
-        clinic.ask("new")
-    assert clinic.spent == 0.5
 
 
 def test_when_its_approval_has_ended_a_snapshot_is_gone_and_its_name_used(tmp_path):

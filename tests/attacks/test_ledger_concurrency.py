@@ -116,19 +116,6 @@ def test_children_forked_while_threads_are_charging(ledger):
 
 
 @forks
-def test_a_key_asked_by_many_is_paid_once(ledger):
-    def ask(_):
-        receipt = ledger.charge("study", Guarantee(1.5), purpose="fit", key="round 1")
-        return receipt.row, receipt.hash
-
-    with ThreadPoolExecutor(4) as pool:
-        answers = set(pool.map(ask, range(12)))
-    answers |= set(in_forked_children(ask, 4))
-    assert len(answers) == 1
-    assert ledger.spent("study") == 1.5
-
-
-@forks
 def test_makers_of_the_same_file_make_one(tmp_path):
     path = tmp_path / "books.ledger"
 

@@ -10,11 +10,10 @@ import time
 from contextlib import suppress
 from multiprocessing import Pipe
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from confrere.errors import BudgetExceeded, EngineFailed, InvalidData, StudyRefused
+from confrere.errors import BudgetExceeded, EngineFailed, InvalidData
 from confrere.rows import Sql
 from confrere_federation.engines import offline
 from tests.methods.rows.postgres import postgres
@@ -216,17 +215,6 @@ class TestEnds:
         ):
             raise AssertionError
         assert missing.value.filename == "/no/such/table.csv"
-
-    def test_what_must_be_known_at_the_end_is_said_too(self):
-        idle = SimpleNamespace(finished=False, state="", told=[])
-        no = SimpleNamespace(error=lambda: StudyRefused("no").hinting("ask again"))
-        made = lambda: at_home(idle, {"party": "a"}, no)  # noqa: E731
-        with offline.without_network(made, print) as session:
-            assert session.facts == {"party": "a"}
-            for _ in range(2):  # it can be asked again
-                with pytest.raises(StudyRefused, match="no") as found:
-                    session.end()
-                assert (found.value.hint, session.state) == ("ask again", str(no))
 
     def test_an_error_of_others_is_named_and_not_quoted(self):
         def make():

@@ -147,22 +147,6 @@ def is_paid_back(there, monkeypatch):
     return there.spent("a") == 0.0
 
 
-def test_a_try_that_failed_after_its_draw_is_used_up_and_the_next_goes_on(tmp_path, monkeypatch):
-    there, told = Summers(tmp_path, plan=ROUNDS), []
-    evidence, sound = there.begun(), Masks.hide
-
-    def fail(*_):
-        raise MemoryError
-
-    for step in range(there.mechanism().releases):
-        roster = there.announced(evidence, step)
-        monkeypatch.setattr(Masks, "hide", fail if step == 1 else sound)
-        told.append(isinstance(there.share("a", roster, evidence, step), bytes))
-    assert told == [True, False, True, True, True]
-    book = there.sessions["a"]._local.books.ledger
-    assert len(book.entries()[-1].models) == there.mechanism().releases
-
-
 def test_sound_code_withstands_all_three(tmp_path, monkeypatch):
     for k, attack in enumerate((shows_a_party, noise_is_reused)):
         (tmp_path / str(k)).mkdir()

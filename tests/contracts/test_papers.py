@@ -12,7 +12,6 @@ import confrere
 from confrere import estimators, evaluation, planning, schema
 from confrere.catalogue import CATALOGUE
 from confrere.methods.design import Settings
-from confrere_federation.studies.study_file import RESERVED
 from confrere_research import projections
 from confrere_research.as_printed import multiparty, regression
 
@@ -55,21 +54,6 @@ def test_classes_and_their_arguments_exist(row):
             hint = hints.get(keyword.arg)
             if get_origin(hint) is Literal:
                 assert ast.literal_eval(keyword.value) in get_args(hint), code
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_methods_of_studies_and_their_keys_exist(row):
-    words = re.findall(r"`([^`]+)`", row[2])
-    assert words or row[2] == "alone"
-    for text in words:
-        named = re.match(r'name = "([\w-]+)"', text)
-        if named is None:
-            continue
-        method = CATALOGUE[named[1]]
-        known = inspect.signature(method.estimator).parameters
-        for key in re.findall(r", (\w+) = ", text):
-            assert key in known, text
-            assert key not in RESERVED, text
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])

@@ -4,14 +4,12 @@ import inspect
 import re
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import confrere
 from confrere.estimators.base import RENAMED
 from confrere.kernel.release import Ticket
 from confrere.kernel.streams import RandomSource
-from confrere.schema import Label, Number, PublicSchema
 from tests.contracts.catalogue import CLASSES, MAKERS
 
 FIELDS = ("Unit", "Neighbours", "Guarantee", "Spends", "Public", "Releases", "Proof")
@@ -48,18 +46,6 @@ def test_an_old_parameter_says_what_has_come_in_its_place(name):
     ):
         with pytest.raises(TypeError, match=re.escape(RENAMED[name])):
             make(**{name: 1})
-
-
-def test_risk_is_the_probability_of_the_declared_positive_side():
-    table = {"x": np.linspace(-1, 1, 400), "state": np.where(np.arange(400) > 200, "ill", "well")}
-    schema = PublicSchema(
-        [Number("x", bounds=(-1, 1))], outcome=Label("state", positive="ill", negative="well")
-    )
-    model = confrere.PrivateLogisticRegression(10.0, schema, random_state=0).fit(pa.table(table))
-    assert list(model.classes_) == ["ill", "well"]
-    risk = model.risk(pa.table(table))
-    assert risk[-1] > 0.5 > risk[0]
-    np.testing.assert_array_equal(risk, model.predict_proba(pa.table(table))[:, 0])
 
 
 def constant(draw):

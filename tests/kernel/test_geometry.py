@@ -2,25 +2,23 @@
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import stats
 
 from confrere.assurance.audit.adversary import worst_loss
 from confrere.assurance.audit.densities import norms_of
 from confrere.data import frame as rows_body
 from confrere.data.frame import BodyFrame
 from confrere.errors import InvalidParameter
-from confrere.kernel import losses, norms
+from confrere.kernel import losses
 from confrere.kernel import streams as samplers
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import SOLVER_SHARE
 from confrere.kernel.norms import FARTHEST, LEAST_SHARE, Body, Pure
 from confrere.methods.allowance import allowance
-from confrere.methods.average import Weights
 from confrere.methods.geometry import SchemaGeometry, coordinate_variance
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere.simulation import SeededSource
-from confrere_federation.parties.requests import request_for
 from tests.world import forget, objective, row_count
 
 ABOVE = 1 + 1e-9
@@ -143,22 +141,6 @@ def schema_body(numbers, flags, categories, n_samples, epsilon, curve=False):
 BENT = (3, 2, (4,), 300, 1.0, True)
 
 
-@pytest.mark.parametrize("quiet", [0, 1, 2])
-@pytest.mark.parametrize("body", [schema_body(*BENT), body_of("three")], ids=["bent", "three"])
-def test_one_group_of_three_that_is_quieter_is_found(monkeypatch, quiet, body):
-    """Four fifths of the noise in one group: little of the whole gauge, all of its columns."""
-    real, drawn = norms.product_noise, []
-
-    def quieter(rho, *a, **k):
-        drawn.append(rho)
-        return real(rho, *a, **k) * (0.8 if len(drawn) == quiet + 1 else 1.0)
-
-    monkeypatch.setattr(norms, "product_noise", quieter)
-    noise = Pure(body, 0.5).draw(SeededSource(1), 4000)
-    with pytest.raises(AssertionError):
-        assert_groups_have_their_law(noise, body, 0.5)
-
-
 #: Bodies that rules make; in the gauge's unit ball there are vectors up to eleven times a row.
 RULED = [
     (10, 0, (5,), 1000, 1.0),
@@ -240,51 +222,6 @@ def test_a_broken_rule_is_found(monkeypatch, fault):
     with pytest.raises(AssertionError):
         keeps_its_promise()
     forget()
-
-
-def asked_by_others(name, shares=None):
-    """Return the request for a party's weights in a body, also in one that no plan would make."""
-    body = body_of(name)
-    body = body if shares is None else Body(body.roots, body.groups, shares)
-    return request_for(Weights(
-        frame=BodyFrame(body, 0.4, constant=False), epsilon=1.0, ridge=0.4, loss=Logistic(0.5),
-        alpha=0.0, neighbours="replace-one", declared=0,
-    ))  # fmt: skip
-
-
-def answer_is_private(name, shares=None):
-    """Check what a party runs when it is asked: ratios of corners, its rows, and its noise."""
-    asked = asked_by_others(name, shares)
-    declared, mechanism = body_of(name), asked.asked.mechanism(10)
-    body = mechanism.act.norm
-    assert 0.95 <= worst_of(mechanism, draws=4) <= (1 - SOLVER_SHARE) * ABOVE
-    generator = np.random.default_rng(0)
-    X, y = generator.normal(size=(10, declared.size)) * 30, generator.choice([-1.0, 1.0], 10)
-    bounded = asked.asked.frame.rows(X)
-    rows = np.asarray(bounded)
-    assert body.factor_norms(rows).max() <= 1
-    assert np.linalg.norm(rows, axis=1).max() <= 1
-    # The noise of answers, read back off them: the gradient is zero where it is minus the noise.
-    (answers,) = mechanism.sample(([bounded], y), SeededSource(2), 400)
-    margins = answers @ (rows * y[:, None]).T
-    slopes = np.minimum(special.expit(-margins), mechanism.loss.slope)
-    noise = slopes @ (rows * y[:, None]) - mechanism.act.ridge * answers
-    law = stats.gamma(body.size, scale=1 / mechanism.rate)
-    assert stats.kstest(norms_of(body, noise), law.cdf).pvalue > 1e-4
-    assert_groups_have_their_law(noise, body, mechanism.rate)
-
-
-@pytest.mark.parametrize(
-    ("name", "shares"),
-    [
-        ("box and two", None),
-        ("box and two", (0.999, 0.001)),
-        ("box and two", (40.0, 2.0)),
-        ("three", (0.6, 0.3, 0.1)),
-    ],
-)
-def test_an_answer_in_a_body_that_others_chose_is_private(name, shares):
-    answer_is_private(name, shares)
 
 
 @pytest.mark.parametrize("share", [LEAST_SHARE * (1 - 1e-9), 1e-6, 1e-9, 1e-12])

@@ -80,15 +80,3 @@ def test_groups_have_a_ridge_each():
         FeatureStackingClassifier(alpha=[0.1], **settings).plan(facts)
     model = FeatureStackingClassifier(alpha=[1e-4, 1e-2], groups=[[0], [1]], combiner="vote")
     assert 0.4 < exact_audit(model).epsilon <= 1.0
-
-
-def test_a_group_has_a_centre_of_its_own():
-    facts = PublicFacts(n_samples=10_000, n_features=3)
-    settings = {"groups": [[0], [1, 2]], "prior_check": False, "prior_intercept": -1.0}
-    plan, flat = (
-        designed(FeatureStackingClassifier(prior=prior), **settings).plan(facts)
-        for prior in ([2.0, 0.0, -1.0], [2.0, 0.0, 0.0])
-    )
-    first, second = zip(plan.acts, flat.acts, strict=True)
-    np.testing.assert_array_equal(*(act.centre for act in first))
-    assert np.abs(second[0].centre - second[1].centre).max() > 0.1

@@ -43,14 +43,6 @@ def test_direction_is_uniform(make, level, d):
 
 
 @pytest.mark.parametrize(("make", "level"), SOURCES)
-def test_norm_and_direction_are_independent(make, level):
-    with make() as source:
-        drawn = L2(3).draw(1.0, source, 5000)
-    norms = np.linalg.norm(drawn, axis=1)
-    assert stats.spearmanr(norms, drawn[:, 0] / norms).pvalue > level
-
-
-@pytest.mark.parametrize(("make", "level"), SOURCES)
 def test_discrete_laplace_has_its_law(make, level):
     scale = 2.5
     with make() as source:
@@ -89,16 +81,6 @@ def test_small_uniforms_keep_their_digits():
     first, second = WordSource(0, 0, 2**63, 2**63 + 2**12).uniforms(2)
     assert first == pytest.approx(2.0**-53, rel=1e-15)
     assert 0 < second - first < 2.0**-100
-
-
-def test_signs_are_fair_and_independent():
-    signs = SeededSource(0).signs(100_000, 2)
-    assert set(np.unique(signs)) == {-1.0, 1.0}
-    assert np.all(np.abs(signs.mean(axis=0)) < 0.02)
-    assert abs(np.mean(signs[:, 0] * signs[:, 1])) < 0.02
-    assert abs(np.mean(signs[1:, 0] * signs[:-1, 0])) < 0.02
-    with system_stream() as source:
-        assert source.signs(3).shape == (3,)
 
 
 @pytest.mark.parametrize("scale", [0.3, 5.0, 2.0**16, 2.0**16 + 1, 3e5, 1e12])

@@ -9,8 +9,10 @@ from scipy import integrate, special, stats
 
 from confrere.kernel import measurements
 from confrere.kernel.accountants import gaussian_delta
+from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import SecureSum
 from confrere.methods.asking import colluders_of
+from confrere.methods.sums import CountedSum
 from confrere.simulation import SeededSource
 
 ACCEPTED = 1e-4
@@ -233,3 +235,26 @@ def test_gaussian_rounds_spend_what_they_say():
     one = mechanism(delta=1e-6, epsilon=0.5, n_parties=17)
     assert one.rate == pytest.approx(math.sqrt(20) * rounds.rate)
     assert rounds.scale == pytest.approx(20 * one.scale, rel=1e-3)
+
+
+def counts(**settings):
+    asked = {"epsilon": 1.0, "n_parties": 4, "collusion_threshold": 1, "max_retries": 0}
+    made = CountedSum(**asked | {"quorum": 1.0, "largest": 100} | settings)
+    return made.records(Neighbours.REPLACE_ONE)
+
+
+@pytest.mark.parametrize("colluding", [1, 2])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_counts_lose_the_claim_to_those_who_do_not_collude(colluding, epsilon, monkeypatch):
+    """One record moves the sum by one, which is 2^8 steps of a lattice made coarser for this."""
+    monkeypatch.setattr(SecureSum, "spacing", 2.0**-8)
+    sums = counts(epsilon=epsilon, collusion_threshold=colluding)
+    angle, ratio = 2 * np.pi * np.fft.fftfreq(2**18), math.exp(-1 / sums.scale)
+    once = (1 - ratio) ** 2 / (1 - 2 * ratio * np.cos(angle) + ratio**2)
+    for shares in (sums.parts, sums.n_parties):
+        law = np.fft.fftshift(np.fft.ifft(once ** (shares / sums.parts)).real)
+        near, moved = law[2**8 :], law[: -(2**8)]
+        seen = (near > 1e-10) & (moved > 1e-10)
+        loss = float(np.max(np.abs(np.log(near[seen] / moved[seen]))))
+        assert loss <= epsilon * (1 + 1e-4)
+        assert loss >= 0.9 * epsilon or shares > sums.parts

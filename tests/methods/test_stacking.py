@@ -1,7 +1,5 @@
 """Stacks: the joint density of all that is released, and splits that look at the data."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -67,17 +65,6 @@ def test_a_stratified_split_breaks_the_promise_and_a_blind_one_keeps_it():
     blind = split_rows(n, [0.5, 0.5], seed=0)
     kept = loss_over_parts(X, y, flipped, blind, blind, rho=rho, ridge=ridge)
     assert kept <= ABOVE
-
-
-def test_meta_features_stay_in_the_ball_and_are_centred():
-    from confrere.methods.stacks import high_level_rows
-    from confrere.model.models import meta_features
-
-    scores = np.random.default_rng(0).normal(size=(200, 7)) * 50
-    assert np.linalg.norm(meta_features(scores), axis=1).max() <= 1
-    assert np.linalg.norm(high_level_rows(scores), axis=1).max() <= 1 + 1e-15
-    assert np.all(meta_features(np.zeros((1, 3))) == 0)
-    assert math.isclose(meta_features(np.full((1, 4), 1e9))[0, 0], 0.5)
 
 
 def delta_of_groups(mechanism, rows, far=1e4, draws=40_000):

@@ -3,16 +3,14 @@
 import numpy as np
 import pytest
 
-from confrere import Ledger, MultipartyClassifier
+from confrere import Ledger
 from confrere.data.frame import Frame
 from confrere.errors import OperationRefused, QuorumMissed
-from confrere.estimators import designed
 from confrere.kernel.guarantee import Unit
-from confrere.methods.plan import coefficients
 from confrere.methods.votes import Voting
 from confrere_federation.parties.answers import Answers
 from confrere_federation.parties.federation import LocalFederation
-from confrere_federation.parties.messages import PartyError, Payload
+from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
 from tests.wire.conftest import loose_books
 from tests.wire.rounds import poll
@@ -27,17 +25,6 @@ AUXILIARY = RNG.normal(size=(40, D)) / 2
 FRAME = Frame(D, data_norm=1.5, constant=0.4)
 
 PARTIES = Policy.anything(unit=Unit.PARTY, neighbours="replace-one")
-
-SETTINGS = [
-    {"method": "statistic"},
-    {"method": "statistic", "alpha": 0.05},
-    {"method": "soft"},
-    {"method": "soft", "auxiliary_private": True},
-    {"method": "vote"},
-    {"method": "weights"},
-    {"method": "cells"},
-    {"method": "cells", "alpha": 2.0},
-]
 
 
 def plan(epsilon=1.0, method="statistic", **kw):
@@ -55,26 +42,6 @@ def parties(n_classes=2):
         LocalParty(f"p{k}", X[k == OWNER], labels[k == OWNER], loose_books("party"), **more)
         for k in range(M)
     ]
-
-
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_an_absent_party_is_what_a_faulty_one_is(settings):
-    broken = X.copy()
-    broken[OWNER == 4] = np.nan
-    model = MultipartyClassifier(data_norm=1.5, random_state=7, classes=[-1, 1])
-    designed(model, **settings).fit(broken, Y, party=OWNER, auxiliary=AUXILIARY)
-
-    class Absent(LocalFederation):
-        def _asked(self, asked):
-            return super()._asked(asked) | {"p4": PartyError("Unreachable")}
-
-    elected = poll(Absent(parties()), plan(**settings), random_state=7)
-    coef, _ = coefficients(elected.plan.frame.coefficients, elected.released.weights)
-    np.testing.assert_array_equal(coef, model.coef_)
-    assert elected.left_out == {"p4": "Unreachable"}
-    assert set(elected.receipts) == {f"p{k}" for k in range(M) if k != 4}
-    with pytest.raises(QuorumMissed, match=r"p4 \(Unreachable\)"):
-        poll(Absent(parties()), plan(**settings), quorum=1.0, releases=Answers())
 
 
 def test_a_lie_is_worth_no_more_than_a_vote():

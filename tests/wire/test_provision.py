@@ -120,27 +120,6 @@ def _files(path: Path) -> dict[str, bytes]:
         return {m.name: archive.extractfile(m).read() for m in archive.getmembers()}
 
 
-def test_a_party_gets_what_it_needs_and_nothing_secret(work):
-    kit, place = open_kit(work / "kits" / "main.kit", work / "main", _own(work))
-    assert place == work / "main" / "studies" / "diabetes-2026"
-    assert kit.participant == "main"
-    assert set(kit.files) == {"address", "ca.pem", "coordinator.pub", "main.request", "study.toml"}
-    assert set(kit.pages()) == {"README.md", "confrere-main.service", "local.toml"}
-    assert {p.name for p in place.iterdir()} == {*kit.files, *kit.pages()}
-    assert kit.files["address"] == b"10.0.0.1:8443\n"
-    assert b"PRIVATE" not in b"".join(kit.files.values())
-    study = read_study(place / "study.toml")
-    assert [party.key is not None for party in study.parties] == [True] * 3
-    local = read_local(place / "local.toml")
-    assert local.policy is not None
-    local.policy.check(study, "main")
-    assert local.ledger_path == work / "main" / "ledgers" / "checkups-2010.ledger"
-    assert local.key_path.resolve() == work / "main" / "keys" / "main.key"
-    assert fingerprint(local.coordinator) == _own(work)
-    assert stat.S_IMODE((work / "main").stat().st_mode) == 0o700
-    assert stat.S_IMODE((place / "local.toml").stat().st_mode) == 0o600
-
-
 @pytest.mark.parametrize("name", ["study.toml", "ca.pem", "address", "coordinator.pub"])
 def test_a_changed_file_is_refused(work, name):
     files = _files(work / "kits" / "main.kit")

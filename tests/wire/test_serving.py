@@ -5,13 +5,11 @@ import threading
 import pytest
 
 from confrere.data.frame import Frame
-from confrere.errors import BudgetExceeded, InvalidParameter, OperationRefused
-from confrere.kernel.ledger import Origin
+from confrere.errors import InvalidParameter, OperationRefused
 from confrere.kernel.losses import Logistic
 from confrere.ledger import Ledger
 from confrere.methods.asking import Size
 from confrere.methods.average import Weights
-from confrere_federation.parties.messages import receipt_of
 from confrere_federation.parties.party import PartyAccounts, Policy, serve
 from confrere_federation.parties.requests import request_for
 from tests.world import each
@@ -33,18 +31,6 @@ def spent(party):
 
 def states(party):
     return [entry.state for entry in party.books.ledger.entries("study")]
-
-
-def test_an_answer_is_paid_for_and_says_so(party):
-    answer = serve(release(), party, run="r1")
-    assert answer.arrays["weights"].shape == (4,)
-    receipt = receipt_of(answer)
-    assert receipt.guarantee.epsilon == 0.5
-    assert not receipt.simulated
-    assert spent(party) == 0.5
-    (entry,) = party.books.ledger.entries("study")
-    assert (entry.row, entry.state, entry.digest) == (receipt.row, "released", answer.digest)
-    assert entry.origin == Origin(run="r1", step=0, party="clinic")
 
 
 @pytest.mark.parametrize(
@@ -86,18 +72,6 @@ def test_the_cap_of_a_run_counts_all_its_questions(make_party):
     assert spent(party) == 1.0
     serve(release(0.5), party, run="r2")
     assert spent(party) == 1.5
-
-
-def test_the_account_is_the_last_word(make_party):
-    party = make_party(cap=0.7)
-    serve(release(0.5), party, run="r1")
-    for _ in range(2):
-        with pytest.raises(BudgetExceeded):
-            serve(release(0.5), party, run="r2")
-    assert spent(party) == 0.5
-    # The claim was withdrawn, so a cheaper question may take its place.
-    serve(release(0.2), party, run="r2")
-    assert spent(party) == 0.7
 
 
 def test_threads_that_ask_the_same_get_the_same(party):

@@ -4,27 +4,7 @@ import pytest
 
 from confrere.errors import InvalidParameter
 from confrere.ledger import Ledger
-from confrere_federation.parties.messages import PartyError, SignedAnswer
-from tests.wire.signed_run import Loopback, Organisations
-
-
-def test_who_paid_and_was_left_out_does_not_sign(tmp_path):
-    there = Organisations(tmp_path)
-
-    def lose(question, reply):
-        opened = SignedAnswer.open(reply, there.public)
-        return "Timeout" if opened.payload.values["about"]["operation"] == "objective" else reply
-
-    federation = there.federation(tamper={"c": lose})
-    outcome = there.learn(federation)
-    assert there.spent("c") == 1.0
-    carrier = Loopback(there.sessions)
-    federation._carrier = carrier
-    signatures = federation.hand_out({"weights": outcome.weights.tobytes()})
-    assert signatures["c"] == PartyError("OperationRefused:left-out")
-    assert there.sessions["c"].finished
-    assert there.sessions["c"].state == "left out"
-    assert isinstance(signatures["a"], bytes)
+from tests.wire.signed_run import Organisations
 
 
 def test_without_a_lifetime_cap_there_is_no_federation(tmp_path):

@@ -1,10 +1,7 @@
 import copy
-import json
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter, InvalidRelease
 from confrere.kernel.guarantee import Guarantee
@@ -63,27 +60,6 @@ def test_cards_obey_the_schema(release, document):
     for card in (document, release.card.to_dict()):
         validator.validate(card)
         assert list(card) == FIELDS
-
-
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
-@given(
-    title=st.text(min_size=1, max_size=50),
-    texts=st.lists(st.text(min_size=1, max_size=20), max_size=3),
-    rows=st.integers(1, 5),
-)
-def test_any_words_survive_or_are_refused(release, title, texts, rows):
-    notes = CardNotes(title=title, not_for=tuple(texts), max_rows_per_unit=rows)
-    try:
-        card = build_card(release, notes)
-    except InvalidRelease:
-        printable = all(ord(letter) > 31 for text in (title, *texts) for letter in text)
-        unusual = any(letter in "\x7f\u2028\u2029" for text in (title, *texts) for letter in text)
-        assert not printable or unusual
-        return
-    back = Card.from_dict(json.loads(json.dumps(card.to_dict())))
-    assert back == card
-    assert back.product.title == title
-    assert back.epsilon == rows * 1.0
 
 
 def test_a_person_in_both_domains_is_priced_and_told(make_release, receipt):

@@ -45,16 +45,6 @@ class TestWhatIsNoLedger:
 
 
 class TestWhatCannotBeWritten:
-    def test_a_file_that_cannot_be_opened_for_writing(self, path, one_account, monkeypatch):
-        path.write_bytes(one_account)
-
-        def refuse(file, flags, *rest):
-            raise PermissionError(errno.EACCES, "Permission denied")
-
-        monkeypatch.setattr(os, "open", refuse)
-        with pytest.raises(NotALedger, match="cannot be opened for writing"):
-            Ledger(path)
-
     @pytest.mark.parametrize("room", [0, 1, 50])
     def test_a_full_disk_spends_nothing(self, ledger, path, tenth, monkeypatch, room):
         write = os.write

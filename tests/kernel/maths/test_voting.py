@@ -28,25 +28,3 @@ def test_every_model_votes_once_for_the_first_of_its_best_classes(shape, n_rows,
     # Of two classes a model is one vector, and the second needs a score above 0.
     votes = count_votes(W[:, 0], X, block=block)[:, 1]
     np.testing.assert_array_equal(votes, (X @ W[:, 0].T > 0).sum(axis=1))
-
-
-def test_a_vote_near_the_boundary_is_not_turned_by_rounding():
-    """As long as float64 can tell: single precision cannot, at a millionth of the scores."""
-    rng = np.random.default_rng(0)
-    W, X = rng.standard_normal((700, 20)), rng.standard_normal((300, 20))
-    away = rng.choice([-1.0, 1.0], size=700) * 10 ** rng.uniform(-8, -6, size=700)
-    W -= (W @ X[0] - away)[:, None] * X[0] / (X[0] @ X[0])
-    votes = count_votes(W, X, block=64)[:, 1]
-    np.testing.assert_array_equal(votes, (X @ W.T > 0).sum(axis=1))
-    assert votes[0] == (away > 0).sum()
-
-
-def test_classes_that_are_alike_but_for_rounding_tie():
-    """As those are that a party has not seen: the first of them has the vote."""
-    rng = np.random.default_rng(1)
-    own = rng.standard_normal((50, 6))
-    W = np.stack([2 * own, -own, -own * (1 + 1e-14)], axis=1)
-    X = rng.standard_normal((40, 6))
-    votes = count_votes(W, X)
-    assert not votes[:, 2].any()
-    np.testing.assert_array_equal(votes[:, 0], (X @ own.T > 0).sum(axis=1))

@@ -1,13 +1,10 @@
 """The output step: what it adds, and that it hides what it must."""
 
-import math
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.kernel.norms import LatticeStep
-from confrere.simulation import SeededSource
 
 steps = st.builds(
     LatticeStep, epsilon=st.floats(1e-3, 1), radius=st.floats(1e-12, 1e-2), size=st.integers(1, 30)
@@ -35,12 +32,3 @@ def test_the_bound_is_reached_by_opposite_corners():
     corner = np.full(4, step.radius / 2)
     first, second = np.rint(corner / step.spacing), np.rint(-corner / step.spacing)
     assert np.abs(first - second).sum() / step.scale >= 0.6 * step.epsilon
-
-
-@given(step=steps, seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None)
-def test_what_leaves_is_on_the_lattice(step, seed):
-    point = np.random.default_rng(seed).normal(size=step.size)
-    released = step.release(point, SeededSource(seed))
-    assert math.log2(step.spacing).is_integer()
-    assert np.array_equal(np.rint(released / step.spacing) * step.spacing, released)

@@ -58,19 +58,3 @@ def test_no_party_moves_the_model_further(n_classes, labels, exponent, left_out,
     assert np.linalg.norm(a - b) <= mechanism.sensitivity
     if n_classes > 2:
         np.testing.assert_allclose(a.sum(axis=0), 0, atol=1e-9)
-
-
-def test_a_private_row_and_a_party_together_move_no_further():
-    rng = np.random.default_rng(0)
-    for labels in ("soft", "vote"):
-        mechanism = make(4, 10, 2, 1.0, labels=labels, auxiliary_private=True)
-        for _ in range(30):
-            rows = unit_rows(10, 2, int(rng.integers(1e6)))
-            other = rows.copy()
-            other[0] = -rows[0]
-            votes = rng.integers(0, 4, size=10)
-            changed = np.clip(votes + rng.integers(-1, 2, size=10), 0, 4)
-            changed[0] = rng.integers(0, 5)  # others vote anew on a row that is new
-            a = model(mechanism, votes_for(votes, 4), rows)
-            b = model(mechanism, votes_for(changed, 4), other)
-            assert np.linalg.norm(a - b) <= mechanism.sensitivity

@@ -1,21 +1,8 @@
 """Clopper and Pearson's limits, the choice of events, and the honesty of the bound."""
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
-from confrere.assurance.audit.events import lower_probability, upper_probability
 from confrere.audit import Pair, audit_function
-
-
-@given(st.integers(0, 50), st.sampled_from([0.05, 0.0005]))
-def test_limits_are_those_of_the_binomial_test(hits, risk):
-    low = float(lower_probability(hits, 50, risk))
-    high = float(upper_probability(hits, 50, risk))
-    expected = stats.binomtest(hits, 50).proportion_ci(1 - 2 * risk, method="exact")
-    assert low == pytest.approx(expected.low, abs=1e-12)
-    assert high == pytest.approx(expected.high, abs=1e-12)
 
 
 def laplace(scale):

@@ -60,15 +60,6 @@ def test_one_important_group_is_plain_private_regression(clipping):
     assert stack.guarantee_.epsilon == plain.guarantee_.epsilon
 
 
-def test_groups_by_importance_and_their_shares():
-    model = FeatureStackingClassifier(**SETTINGS, n_groups=2, importance=IMPORTANCE).fit(X, Y)
-    first, second = model.low_level_
-    assert set(first.features) == set(range(6))
-    assert first.importance == pytest.approx(6 / 6.6)
-    assert first.epsilon > second.epsilon
-    assert first.noise < second.noise
-
-
 #: Of several classes, and with a delta: learned, released, refused.
 _draw = np.random.default_rng(0)
 ROWS = _draw.normal(size=(900, 4)) / 3

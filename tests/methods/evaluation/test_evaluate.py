@@ -50,15 +50,6 @@ def test_without_noise_the_answers_are_the_usual_ones():
     assert found.calibration[-1].positive.value == pytest.approx(Y[binned].mean())
 
 
-def test_several_classes():
-    labels = np.digitize(X[:, 0], [-0.5, 0.5])
-    model = LogisticRegression().fit(X, labels)
-    found = evaluate(model, X, labels, epsilon=5.0, metrics=("accuracy", "confusion"))
-    assert len(found.confusion) == 9
-    with pytest.raises(InvalidParameter, match="two classes"):
-        evaluate(model, X, labels, epsilon=5.0)
-
-
 @pytest.mark.parametrize(
     "bad",
     [

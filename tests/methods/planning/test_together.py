@@ -1,13 +1,7 @@
 """The choice among ways to one model: by public facts, and never what policies forbid."""
 
-import warnings
 from dataclasses import replace
 
-import pandas as pd
-import pytest
-
-from confrere import PrivateLogisticRegression
-from confrere.errors import PrivacyWarning
 from confrere.planning import choose
 from confrere.schema import Flag, Label, Number, PublicSchema
 
@@ -16,7 +10,6 @@ KNOWN = {"bounds": (0, 10), "mean": 5, "sd": 2}
 PLAIN = PublicSchema([Number("a", **KNOWN, curve=False), Flag("b")], outcome=LABEL)
 LINES = PublicSchema([Number(f"x{k}", **KNOWN, curve=False) for k in range(12)], outcome=LABEL)
 BENT = PublicSchema([Number("a", bounds=(0, 10)), Flag("b")], outcome=LABEL)
-SIGNS = PublicSchema([Number("a", **KNOWN, sign=1), Flag("b", sign=-1)], outcome=LABEL)
 
 
 def test_sums_are_taken_of_many_where_their_average_loses_much_to_noise():
@@ -40,14 +33,3 @@ def test_sums_are_taken_of_many_where_their_average_loses_much_to_noise():
     for way in found.ways:
         assert "delta" not in way.settings
         assert "rounds" not in way.settings
-
-
-def test_a_fit_that_hardly_adds_to_experts_is_warned_of_before_it_is_paid():
-    rows = {"a": [1.0, 2.0, 3.0] * 10, "b": [True, False, True] * 10, "y": [0, 1, 1] * 10}
-    model = PrivateLogisticRegression(epsilon=0.01, schema=SIGNS)
-    with pytest.warns(PrivacyWarning, match="expert_score"):
-        model.fit(pd.DataFrame(rows))
-    assert model.expected_auc_.auc < 0.8
-    with warnings.catch_warnings(action="error"):
-        PrivateLogisticRegression(epsilon=0.01, schema=SIGNS, prior=None).fit(pd.DataFrame(rows))
-    assert choose(n_samples=[30], schema=SIGNS, epsilon=0.01).said

@@ -17,22 +17,6 @@ def encode(feature, values):
     return table[feature.vertices(as_cells(pd.Series(values), "x"))]
 
 
-def test_number_uses_middle_and_half_width_of_its_bounds():
-    cells = [0, 5, 10, -3, 99, np.inf, -np.inf]
-    found = encode(Number("x", bounds=(0, 10)), cells).ravel()
-    assert found.tolist() == [-1, 0, 1, -1, 1, 1, -1]
-
-
-def test_log_number_takes_the_logarithm_above_the_lower_bound():
-    feature = Number("amount", bounds=(-1, 99), log=True)
-    top = math.log(101)
-    encoded = encode(feature, [-1.0, 1.0, 99.0, -50.0]).ravel()
-    points = feature.points()
-    near = min(points, key=lambda point: abs(point - math.log(3)))
-    assert abs(near - math.log(3)) <= top / (len(points) - 1) / 2
-    assert encoded == pytest.approx([-1, (near - top / 2) / (top / 2), 1, -1], abs=1e-15)
-
-
 def test_dates_are_numbers_in_their_unit():
     feature = Number("x", bounds=(0, 10), dates="days since 2024-02-25", missing=5)
     cells = ["2024-02-25", "2024-03-01", "2024-03-06 00:00", "1990-01-01", "2024-03-01T02:00+02:00"]
@@ -65,39 +49,6 @@ def test_ordered_levels_use_ranks_scores_shares_or_moments():
     weights = np.array([0.5, 0.25, 0.25])
     assert weights @ z == pytest.approx(0, abs=1e-15)
     assert weights @ z**2 == pytest.approx(1)
-
-
-def test_unknown_values_go_where_the_schema_says():
-    new = Category("c", values=["a", "b"], unknown="other")
-    assert new.names == ("c=a", "c=b", "c=other")
-    z = encode(new, ["a", "zzz", "other"])
-    assert z[1].tolist() == z[2].tolist()
-    assert z[1].argmax() == 2
-    old = Category("c", values=["a", "b"], unknown="b")
-    assert old.names == ("c=a", "c=b")
-    assert encode(old, ["zzz", "b"])[0].tolist() == encode(old, ["b"])[0].tolist()
-    zeros = Category("c", values=["a", "b"], unknown="zeros")
-    assert encode(zeros, ["zzz"]).tolist() == [[0, 0]]
-
-
-def test_flag_without_share_is_plus_and_minus_one():
-    assert encode(Flag("f"), [True, False]).ravel().tolist() == [1, -1]
-    assert encode(Flag("f"), [1.0, 0.0]).ravel().tolist() == [1, -1]
-    worded = Flag("f", true=["Yes", "Y"], false="No", share=0.2)
-    assert encode(worded, ["Y", "Yes", "No"]).ravel() == pytest.approx([2, 2, -0.5])
-
-
-@pytest.mark.parametrize(
-    ("feature", "values", "stands_for"),
-    [
-        (Number("x", bounds=(0, 10), missing=5), [None, 1.0], [5.0, 1.0]),
-        (Ordered("x", levels=["a", "b"], missing="b"), [None, "a"], ["b", "a"]),
-        (Flag("x", true="Yes", false="No", missing="No"), [None, "Yes"], ["No", "Yes"]),
-        (Category("x", values=["a", "b"], missing="a"), [None, "b"], ["a", "b"]),
-    ],
-)
-def test_a_declared_value_stands_for_missing(feature, values, stands_for):
-    assert encode(feature, values).tolist() == encode(feature, stands_for).tolist()
 
 
 @pytest.mark.parametrize(

@@ -142,15 +142,3 @@ BAD_TEXTS = {
 def test_wrong_files_say_what_is_wrong(message):
     with pytest.raises(SchemaError, match=message):
         PublicSchema.from_toml(BAD_TEXTS[message])
-
-
-def test_what_is_missing_is_said_once_for_all_columns():
-    features = {
-        "age": {"kind": "number", "bounds": [0, 100]},
-        "smoker": {"kind": "flag", "missing": "center", "na": ["x"]},
-    }
-    schema = PublicSchema.from_dict({"na": ["?", -9], "missing": "indicator", "features": features})
-    age, smoker = schema.features
-    assert (age.na, age.missing) == (("?", -9), "indicator")
-    assert (smoker.na, smoker.missing) == (("x",), "center")
-    assert PublicSchema.from_dict(schema.to_dict()) == schema

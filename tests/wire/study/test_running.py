@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from confrere.errors import InvalidData, SchemaMismatch, StudyError
+from confrere.errors import InvalidData, StudyError
 from confrere.ledger import Ledger
 from confrere_federation.parties.federation import checked
 from confrere_federation.parties.messages import PartyError, Payload
@@ -59,20 +59,6 @@ def test_a_size_that_no_model_has_is_the_party_s_own_fault(edit, size):
     answer = Payload(arrays={"high": np.zeros(2)})
     found = checked(answer, "main", lambda _: learning.response(size))
     assert found == PartyError("InvalidReply:size" if size == 1 else "InvalidReply:shape")
-
-
-def test_a_source_of_another_meaning_or_name_is_refused_before_a_price_is_paid(edit, folder):
-    path = edit(name='name = "simcomb"')
-    study, locals_, plan = ready(path, paths=[folder / "local" / "main.toml"])
-    (source,) = prepare(study, plan, locals_).run()
-    study, here, plan = ready(path, paths=[folder / "local" / "branch-1.toml"])
-    with pytest.raises(StudyError, match="'branch-2' is not a source"):
-        prepare(study, plan, here, {"branch-2": source.release})
-    edit(bounds="clip_norm = 2.0")
-    study, here, plan = ready(path, paths=[folder / "local" / "branch-1.toml"])
-    with pytest.raises(SchemaMismatch, match="the schemas differ"):
-        prepare(study, plan, here, {"main": source.release})
-    assert not here["branch-1"].ledger_path.exists()
 
 
 def test_a_party_that_nothing_caps_is_refused(edit, folder):
