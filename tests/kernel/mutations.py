@@ -17,30 +17,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pytest
 
-from confrere import outcomes
-from confrere.assurance import evaluation
 from confrere.assurance.audited import WHOLE_FITS
 from confrere.assurance.table import COMPARED, ROWS, audit_row
 from confrere.audit import audit, audit_cases, exact_audit, lattice_audit
 from confrere.catalogue import CATALOGUE, find_method
-from confrere.data import frame as rows_body
 from confrere.data.frame import BoundedRows
 from confrere.errors import BudgetExceeded, InvalidData
 from confrere.estimators.base import PrivateClassifier
-from confrere.kernel import losses, measurements, norms
-from confrere.kernel.accountants import Exposure
-from confrere.kernel.guarantee import Guarantee, Neighbours
-from confrere.kernel.measurements import Objective
-from confrere.kernel.norms import L1, L2, Body, Gaussian, LatticeStep, Pure
+from confrere.kernel import norms
+from confrere.kernel.guarantee import Guarantee
+from confrere.kernel.norms import L2
 from confrere.kernel.streams import RandomSource
 from confrere.ledger import Ledger
-from confrere.ledger.compose import Then
-from confrere.methods import average, votes
-from confrere.methods.priors import PriorCheck
-from confrere.methods.votes import WHOLE, shares_of_cells
 from confrere.simulation import SeededSource
 from confrere.solver.descent import Descent
 from confrere.solver.row_blocks import SolverRows
@@ -61,15 +51,15 @@ class Mutation:
     """
 
     title: str
-    apply: Callable[[Patch], None]
+    apply: tuple[Callable[[Patch], None], ...]
     methods: tuple[str, ...]
     found_by: tuple[str, ...]
     runs: int = 4_000
     row: dict[str, Any] | None = None
 
 
-def _edited(where: str, old: str, new: str) -> Callable[[Patch], None]:
-    """Change the source of one function, wherever it was imported to."""
+def _edited(where: str, *words: str) -> Callable[[Patch], None]:
+    """Change words in the source of one function, wherever it was imported to."""
 
     def apply(patch: Patch) -> None:
         module_name, _, path = where.partition(":")
@@ -79,10 +69,12 @@ def _edited(where: str, old: str, new: str) -> Callable[[Patch], None]:
         found = inspect.getattr_static(owner, name)
         function = getattr(found, "fget", None) or getattr(found, "func", found)
         source = textwrap.dedent(inspect.getsource(function))
-        assert source.count(old) == 1, f"{where} reads otherwise now"
+        for old, new in zip(words[::2], words[1::2], strict=True):
+            assert source.count(old) == 1, f"{where} reads otherwise now"
+            source = source.replace(old, new)
         # A cached property is looked up anew: it would keep what sound code computed.
         scope = {**vars(module), "cached_property": property}
-        exec(source.replace(old, new), scope)
+        exec(source, scope)
         if owners:
             patch(owner, name, scope[name])
             return
@@ -91,66 +83,6 @@ def _edited(where: str, old: str, new: str) -> Callable[[Patch], None]:
                 patch(each, name, scope[name])
 
     return apply
-
-
-def _quieter(factor: float, *kinds: type[L2 | L1 | Body]) -> Callable[[Patch], None]:
-    def apply(patch: Patch) -> None:
-        for kind in kinds or (L2, L1):
-            draw = kind.draw
-            patch(kind, "draw", lambda *a, _draw=draw: _draw(*a) / factor)
-
-    return apply
-
-
-def _rates(factor: Callable[[str, Exposure], float]) -> Callable[[Patch], None]:
-    """Multiply the rates that theorems find, by the norm and what a record is exposed by."""
-
-    def apply(patch: Patch) -> None:
-        real = Objective.__post_init__
-
-        def louder(self: Objective) -> None:
-            real(self)
-            if not self.delta:
-                vars(self)["rate"] *= factor(self.blocks[0].norm.leaf, self.exposure)
-
-        patch(Objective, "__post_init__", louder)
-
-    return apply
-
-
-def _one_rate_for_all_groups(patch: Patch) -> None:
-    """Every group of a body gets the whole rate, as if a row were one in one of them only."""
-    real = Body.__post_init__
-
-    def unshared(self: Body) -> None:
-        real(self)
-        object.__setattr__(self, "shares", (1.0,) * len(self.shares))
-
-    patch(Body, "__post_init__", unshared)
-
-
-def _outside_the_body(patch: Patch) -> None:
-    """Blocks are clipped column by column, and no mechanism looks at its rows."""
-
-    def boxed(X: Any, sizes: Any, inside: float = 1.0) -> Any:
-        return np.clip(np.nan_to_num(3.0 * np.asarray(X, dtype=np.float64)), -3, 3)
-
-    patch(rows_body, "into_factors", boxed)
-    patch(Body, "certify", lambda self, rows: None)
-    patch(norms, "certify_rows", lambda rows: None)
-    patch(Descent, "rows", lambda self, X, *_: SolverRows(X, 4.0))
-
-
-def _laplace_for_l2(patch: Patch) -> None:
-    patch(L2, "draw", lambda self, rho, source, count: L1(self.size).draw(rho, source, count))
-
-
-def _gaussian_for_l2(patch: Patch) -> None:
-    patch(
-        L2,
-        "draw",
-        lambda self, rho, source, count: Gaussian(1 / rho, self.size).draw(source, count),
-    )
 
 
 def _constant_outside(patch: Patch) -> None:
@@ -176,19 +108,6 @@ def _constant_outside_unchecked(patch: Patch) -> None:
     patch(Descent, "rows", lambda self, X, *_: SolverRows(X, 2.0))
 
 
-def _no_step(patch: Patch) -> None:
-    patch(LatticeStep, "release", lambda self, point, source: point)
-
-
-def _step_without_noise(patch: Patch) -> None:
-    patch(norms, "discrete_laplace", lambda scale, shape, source: np.zeros(shape))
-
-
-def _step_with_half_the_noise(patch: Patch) -> None:
-    real = norms.discrete_laplace
-    patch(norms, "discrete_laplace", lambda scale, *rest: real(scale / 2, *rest))
-
-
 def _shared_draws(patch: Patch) -> None:
     """Draws of one size are the same within a run: every group, part or party has them."""
     draw = L2.draw
@@ -205,90 +124,6 @@ def _shared_draws(patch: Patch) -> None:
     patch(L2, "draw", shared)
 
 
-def _shared_classes(patch: Patch) -> None:
-    real = Pure.draw
-
-    def shared(self: Pure, source: Any, count: int) -> Any:
-        first = real(self, source, count)[:, : self.norm.size]
-        return np.tile(first, (1, self.copies))
-
-    patch(Pure, "draw", shared)
-
-
-def _classes_as_one_norm(patch: Patch) -> None:
-    """Noise of every class at the rate that one norm of the whole matrix would allow."""
-    classwise = losses._worst_classwise
-    patch(losses, "_worst_classwise", lambda r, m, k: classwise(r / math.sqrt(2), m, k))
-    real = Exposure.reach.fget
-    several = property(lambda self: real(self) / (math.sqrt(2) if self.loss.n_classes > 2 else 1))
-    patch(Exposure, "reach", several)
-
-
-def _check_pays_once(patch: Patch) -> None:
-    """The check of a prior pays for the record that goes, not for the one that comes."""
-    real = PriorCheck.sensitivity.fget
-    patch(PriorCheck, "sensitivity", property(lambda self: real(self) // 2))
-
-
-def _fit_spends_everything(patch: Patch) -> None:
-    """The kernel refuses such a fit, which has a test of its own; the audit must find it alone."""
-    what_is_left = "return at_most(minus(exact(epsilon), exact(spent)))"
-    _edited("methods.priors:rest_of", what_is_left, "return epsilon")(patch)
-    patch(Then, "after", lambda self, value: self.next(value))
-
-
-def _constant_source(patch: Patch) -> None:
-    """Every run has the same noise: nothing is hidden."""
-    draw = L2.draw
-    patch(
-        L2,
-        "draw",
-        lambda self, rho, source, count: np.tile(draw(self, rho, SeededSource(0), 1), (count, 1)),
-    )
-
-
-def _half_counted(patch: Patch) -> None:
-    real = measurements.discrete_laplace
-    patch(measurements, "discrete_laplace", lambda scale, *rest: real(scale / 2, *rest))
-
-
-def _means_beyond_the_cap(patch: Patch) -> None:
-    ends = "out=scores), out=scores)\n    return np.minimum(scores, self.cap, out=scores)"
-    at_cap, beyond = (
-        f"math.log(self.cap), {ends}",
-        "9.0, out=scores), out=scores)\n    return scores",
-    )
-    _edited("outcomes.losses:Poisson._means", at_cap, beyond)(patch)
-
-
-def _counts_beyond_the_largest(patch: Patch) -> None:
-    clipped = "np.clip(self.numbers(cells, self.column), 0.0, self.most)"
-    _edited("outcomes.kinds:Count.encode", clipped, clipped.replace("self.most", "9.0"))(patch)
-    patch(outcomes.Poisson, "check_labels", lambda self, labels: None)
-
-
-def _changed_cells(patch: Patch, **changes: Any) -> None:
-    made = votes.noised_cells
-    patch(votes, "noised_cells", lambda *a, **k: dataclasses.replace(made(*a, **k), **changes))
-
-
-def _moved_once(patch: Patch) -> None:
-    """A party that goes elsewhere is counted where it comes to, and not where it was."""
-    _changed_cells(patch, moved=WHOLE)
-
-
-def _rows_not_shared(patch: Patch) -> None:
-    """Every row weighs as much as a party, and nobody looks at what is added up."""
-
-    def whole(cells: Any, codes: Any, shape: Any) -> Any:
-        return shares_of_cells(cells, codes, shape) * len(cells)
-
-    patch(votes, "shares_of_cells", whole)
-    _changed_cells(
-        patch, clipped=np.asarray, value=lambda total: np.asarray(total, dtype=np.int64).ravel()
-    )
-
-
 def _draw_before_paying(patch: Patch) -> None:
     fit = PrivateClassifier._fit
 
@@ -300,66 +135,12 @@ def _draw_before_paying(patch: Patch) -> None:
     patch(PrivateClassifier, "_fit", drawn)
 
 
-def _half_shares(patch: Patch) -> None:
-    real = measurements.l2_shares
-    patch(measurements, "l2_shares", lambda *a, **k: real(*a, **k) / 2)
-
-
-def _wrong_gamma(patch: Patch) -> None:
-    real = measurements.l2_shares
-    patch(
-        measurements,
-        "l2_shares",
-        lambda rho, size, parts, count, *, source: real(rho, size, 4 * parts, count, source=source),
-    )
-
-
 #: What makes the faults that are no change of a few words.
 MADE: dict[str, Callable[[Patch], None]] = {
-    "noise / 20": _quieter(20),
-    "noise / 2": _quieter(2),
-    "rate * 2": _rates(lambda norm, one: 2),
-    "body noise / 3": _quieter(3, Body),
-    "body rate * 2": _rates(lambda norm, one: 1 + (norm == "Max")),
-    "body rates unshared": _one_rate_for_all_groups,
-    "outside the body": _outside_the_body,
-    "L1 for L2": _laplace_for_l2,
-    "Gaussian for L2": _gaussian_for_l2,
     "constant outside": _constant_outside,
     "constant unchecked": _constant_outside_unchecked,
-    "no output step": _no_step,
-    "no integer noise": _step_without_noise,
-    "integer noise / 2": _step_with_half_the_noise,
     "shared: groups": _shared_draws,
-    "shared: classes": _shared_classes,
-    "classes: one norm's rate": _classes_as_one_norm,
-    "classes: coefficients of two": lambda patch: patch(
-        average, "largest_moves", lambda *_: (1.0, math.sqrt(2) / 8)
-    ),
-    "classes: Laplace noise as of two": _rates(
-        lambda norm, one: 1 + (norm == "L1" and one.loss.n_classes > 2)
-    ),
-    "classes: groups pay for one record": _rates(lambda norm, one: 1 + (len(one.ridges) > 1)),
-    "classes: votes of two": lambda patch: patch(votes, "_move", lambda _: 1.0),
-    "check: one of two records": _check_pays_once,
-    "groups: one body pays": _rates(lambda norm, one: 1 / one.weights[0] if norm == "Max" else 1),
     "shared: parties": _shared_draws,
-    "shared: runs": _constant_source,
-    "sum: half shares": _half_shares,
-    "sum: wrong Gamma": _wrong_gamma,
-    "cells: half the noise": _half_counted,
-    "cells: moved once": _moved_once,
-    "cells: rows not shared": _rows_not_shared,
-    "add-remove: body's rate": _rates(
-        lambda norm, one: 1.25 if norm == "Max" and one.neighbours is Neighbours.ADD_REMOVE else 1
-    ),
-    "check: the fit spends everything": _fit_spends_everything,
-    "evaluate: a record moves once": lambda patch: patch(
-        evaluation, "_SENSITIVITY", dict.fromkeys(evaluation._SENSITIVITY, 1)
-    ),
-    "evaluate: integers": _half_counted,
-    "counts: no cap": _means_beyond_the_cap,
-    "counts: beyond the largest": _counts_beyond_the_largest,
     "draw before paying": _draw_before_paying,
 }
 OBJECTIVES = "plr, simcomb, pst-s, pst-f, pst-h, average, ofpa"
@@ -370,66 +151,100 @@ ADDED = "ofaa, laplace, vote, soft, statistic"
 TABLE = """
 noise / 20 | a twentieth of the noise is drawn
     objectives, added | events, whole fits
+    kernel.norms:L2.draw | return lengths[:, None] * normal | return lengths[:, None] * normal / 20
+    kernel.norms:L1.draw | reshape(count, self.size) | reshape(count, self.size) / 20
 noise / 2 | half of the noise is drawn
     objectives, laplace, vote, soft, statistic | events
+    kernel.norms:L2.draw | return lengths[:, None] * normal | return lengths[:, None] * normal / 2
+    kernel.norms:L1.draw | reshape(count, self.size) | reshape(count, self.size) / 2
 rate * 2 | the calibration is wrong by two
     plr, average | events, densities
+    kernel.measurements:Objective.__post_init__ | update(promise=promise) | update(promise=promise, rate=self.rate * (1 if self.delta else 2))
 body noise / 3 | a third of the noise that is shaped like the rows is drawn
     plr, average | noise | "geometry": "body"
+    kernel.norms:Body.draw | return self.coordinates(noise) | return self.coordinates(noise) / 3
 body rate * 2 | the calibration of noise for a body is wrong by two
     plr, average | ratio | "geometry": "body"
+    kernel.measurements:Objective.__post_init__ | update(promise=promise) | update(promise=promise, rate=self.rate * (1 if self.delta else 1 + (self.blocks[0].norm.leaf == "Max")))
 body rates unshared | intervals and blocks have the whole rate each
     plr, average | ratio | "geometry": "body"
+    kernel.norms:Body.__post_init__ | tuple((np.array(self.shares) / sum(self.shares)).tolist()) | (1.0,) * len(self.shares)
 outside the body | rows are three times too long for their body, and no mechanism looks
     plr, average | ratio | "geometry": "body"
+    data.frame:into_factors | rows = np.nan_to_num(np.asarray(X, dtype=np.float64)) | return np.clip(np.nan_to_num(3.0 * np.asarray(X, dtype=np.float64)), -3, 3)
+    kernel.norms:Body.certify | not self._worst(rows) <= 1 | False
+    kernel.norms:certify_rows | longest = 0.0 | return
+    solver.descent:Descent.rows | SolverRows(X, row_norm) | SolverRows(X, 4.0)
 L1 for L2 | Laplace noise where rows are bounded in L2
     plr | events | "runs": 20000
+    kernel.norms:L2.draw | lengths = gamma_norm( | return L1(self.size).draw(rho, source, count); gamma_norm(
 Gaussian for L2 | Gaussian noise at the pure rate
     plr, average | events
+    kernel.norms:L2.draw | lengths = gamma_norm( | return Gaussian(1 / rho, self.size).draw(source, count); gamma_norm(
 constant outside | the constant column comes on top of the bound
     plr | densities
 constant unchecked | the same, and no mechanism looks at its rows
     plr | densities
 no output step | floats leave as they are
     objectives, added | lattice
+    kernel.norms:LatticeStep.release | steps = np.rint( | return point; np.rint(
 no integer noise | the output step rounds only
     objectives, added | lattice
+    kernel.norms:LatticeStep.release | discrete_laplace(self.scale, point.shape, own) | np.zeros(point.shape)
 integer noise / 2 | the output step has half its noise
     objectives, added | lattice
+    kernel.norms:LatticeStep.release | discrete_laplace(self.scale, | discrete_laplace(self.scale / 2,
 shared: groups | groups and parts of a stack share their noise
     pst-f, pst-h | events
 shared: classes | classes share their noise
     plr | noise | "classes": 4
+    kernel.norms:Pure.draw | self.norm.draw(self.rho, source, count * self.copies) | np.repeat(self.norm.draw(self.rho, source, count), self.copies, axis=0)
 classes: one norm's rate | every class's noise has the rate of one norm
     average | ratio | "classes": 4
+    kernel.losses:_worst_classwise | others = n_classes - 1 | others, r = n_classes - 1, r / math.sqrt(2)
+    kernel.accountants:Exposure.reach | self.loss.reach * both | self.loss.reach * both / (math.sqrt(2) if self.loss.n_classes > 2 else 1)
 classes: coefficients of two | coefficients of four classes move as far as those of two
     ofaa | ratio | "classes": 4
+    methods.average:largest_moves | on_v, on_m = part_lengths(n_classes) | return 1.0, math.sqrt(2) / 8
 classes: Laplace noise as of two | Laplace noise of four classes has the rate of two
     ofpa | ratio | "classes": 4
+    kernel.measurements:Objective.__post_init__ | update(promise=promise) | update(promise=promise, rate=self.rate * (1 if self.delta else 1 + (self.blocks[0].norm.leaf == "L1" and self.loss.n_classes > 2)))
 classes: groups pay for one record | groups of several classes pay for the record that goes, not for the one that comes
     pst-f | ratio | "classes": 4
+    kernel.measurements:Objective.__post_init__ | update(promise=promise) | update(promise=promise, rate=self.rate * (1 if self.delta else 1 + (len(self.blocks) > 1)))
 classes: votes of two | votes of four classes move as far as those of two
     statistic, soft, vote | ratio | "classes": 4
+    methods.votes:_move | 1.0 if n_classes == 2 else math.sqrt(2) | 1.0
 check: one of two records | the check of a prior pays for one of two records
     simcomb | ratio | "option": "check"
+    methods.priors:PriorCheck.sensitivity | else 2 * one | else one
 groups: one body pays | of groups with a body each only the first is paid for
     pst-f | ratio | "geometry": "bodies"
+    kernel.measurements:Objective.__post_init__ | update(promise=promise) | update(promise=promise, rate=self.rate * (1 if self.delta else 1 / self.blocks[0].weight if self.blocks[0].norm.leaf == "Max" else 1))
 shared: parties | parties share their noise
     average, laplace | events
 shared: runs | every run has the same noise
     plr, average, vote | events, whole fits
+    kernel.norms:L2.draw | return lengths[:, None] * normal | return np.full((count, self.size), 1 / rho)
 sum: half shares | every party of a sum draws half of its share
     sums | events
+    kernel.measurements:SecureSum._noise | return l2_shares(rate, self.size, parts, count, source=source) | return l2_shares(rate, self.size, parts, count, source=source) / 2
 sum: wrong Gamma | shares of a sum have a quarter of their Gamma shape
     sums | events
+    kernel.measurements:SecureSum._noise | return l2_shares(rate, self.size, parts, | return l2_shares(rate, self.size, 4 * parts,
 cells: half the noise | half of the noise on counts is drawn
     cells | events | "runs": 20000
+    kernel.measurements:Point.noised | discrete_laplace(self.scale, | discrete_laplace(self.scale / 2,
 cells: moved once | the sensitivity of cells is one party's share, not two
     cells | events, densities | "runs": 20000
+    methods.votes:noised_cells | moved=2.0 * WHOLE | moved=WHOLE
 cells: rows not shared | every row of a party counts as a party
     cells | densities
+    methods.votes:shares_of_cells | WHOLE // len(cells) | WHOLE
+    methods.votes:noised_cells | upload.sum(dtype=np.float64) <= WHOLE and upload.min() >= 0 | True | _check_total(total, shape, | dict(
 add-remove: body's rate | noise for a body, where records come and go, has 1.25 of its rate
     plr | ratio | "geometry": "body", "relation": "add-remove"
+    kernel.measurements:Objective.__post_init__ | update(promise=promise) | update(promise=promise, rate=self.rate * (1 if self.delta else 1.25 if self.blocks[0].norm.leaf == "Max" and self.neighbours == "add-remove" else 1))
 body: shares | the shares of a body's groups add up to 1.05
     plr | ratio | "geometry": "body"
     kernel.norms:Body.__post_init__ | np.array(self.shares) / sum(self.shares) | 1.05 * np.array(self.shares) / sum(self.shares)
@@ -450,6 +265,8 @@ sums: reserve of rounds | rounds that may be tried again have the price of the r
     methods.asking:Tries.tried | rounds + self.max_retries | rounds
 check: the fit spends everything | the fit after a check spends the whole epsilon, and no kernel looks at what follows
     simcomb | price | "option": "check"
+    methods.priors:rest_of | return at_most(minus(exact(epsilon), exact(spent))) | return epsilon
+    ledger.compose:Then.after | follows = self.next(value) | return self.next(value)
 check: classes | the check of three classes pays for one of two records
     simcomb | ratio | "option": "check", "classes": 3
     methods.priors:PriorCheck.sensitivity | if self.neighbours is Neighbours.ADD_REMOVE else | if self.neighbours is Neighbours.ADD_REMOVE or self.prior.several else
@@ -461,11 +278,13 @@ table1: sizes of groups | the size of a record's group is not in the sensitivity
     assurance.cohort:CohortCounts.longest | STEPS * (len(self.columns) + 1) | STEPS * len(self.columns)
 evaluate: a record moves once | a label that changes leaves its cell and comes into no other
     evaluate | ratio
+    assurance.evaluation:evaluate | counts(part, _SENSITIVITY[name]) | counts(part, 1)
 evaluate: one query for nothing | the last query has all of epsilon, whatever the others have
     evaluate | price
     assurance.evaluation:_parts | at_most(left) | epsilon
 evaluate: integers | noise on whole numbers has half of its scale
     evaluate, table1 | noise
+    kernel.measurements:Point.noised | discrete_laplace(self.scale, | discrete_laplace(self.scale / 2,
 infer: one column | sums of all columns have the sensitivity of the widest
     infer | ratio | "geometry": "body"
     assurance.inference:_Space.sums | sum(_farthest | max(_farthest
@@ -549,18 +368,21 @@ counts: curvature at the cap | where a cap is above all counts the curvature at 
     outcomes.losses:Poisson.going | r * self.cap + math.log1p(self.cap / m) | 0.0
 counts: no cap | means go on beyond the cap, and the loss bends as they do
     poisson | theorem, ratio | "classes": 0, "geometry": "ball"
+    outcomes.losses:Poisson._means | math.log(self.cap), out=scores) | 9.0, out=scores) | return np.minimum(scores, self.cap, out=scores) | return scores
 counts: corners | with a delta, counts and means are taken for equally long
     poisson | theorem, ratio | "classes": 0, "geometry": "ball", "delta": True
     outcomes.losses:OneScore.moves | for a in self.ends for b in self.ends | for a, b in zip(self.ends, self.ends[::-1])
 counts: beyond the largest | counts above the largest are taken as they are, and no loss looks at them
     poisson | ratio | "classes": 0, "geometry": "ball"
+    outcomes.kinds:Count.encode | self.column), 0.0, self.most) | self.column), 0.0, 9.0)
+    outcomes.losses:Poisson.check_labels | low, high = self.offsets | return
 draw before paying | noise is drawn before the charge
     plr | charging contract
 """  # noqa: E501
 
 
 def _read(table: str) -> dict[str, Mutation]:
-    found, last = {}, ""
+    found, edits, last = {}, {}, ""
     for line in table.strip().splitlines():
         cells = line.strip().split(" | ")
         if not line.startswith("    "):
@@ -570,10 +392,11 @@ def _read(table: str) -> dict[str, Mutation]:
             told = ast.literal_eval(f"{{{row[0]}}}") if row else {}
             methods = methods.replace("objectives", OBJECTIVES).replace("added", ADDED)
             runs, tried = told.pop("runs", 4_000), tuple(methods.split(", "))
-            make = MADE.get(last, lambda _: None)
-            found[last] = Mutation(title, make, tried, tuple(by.split(", ")), runs, told or None)
+            made = (MADE[last],) if last in MADE else ()
+            found[last] = Mutation(title, made, tried, tuple(by.split(", ")), runs, told or None)
         else:
-            found[last] = dataclasses.replace(found[last], apply=_edited(*cells))
+            edits[last] = (*edits.get(last, ()), _edited(*cells))
+            found[last] = dataclasses.replace(found[last], apply=edits[last])
     return found
 
 
@@ -585,7 +408,8 @@ def broken(name: str) -> Any:
     """Break the shipping code for a while."""
     with pytest.MonkeyPatch.context() as patch:
         if name:
-            MUTATIONS[name].apply(patch.setattr)
+            for apply in MUTATIONS[name].apply:
+                apply(patch.setattr)
         forget()
         yield
     forget()
