@@ -3,21 +3,16 @@
 import hashlib
 import io
 import tarfile
-import zipfile
-from pathlib import Path
 
 import numpy as np
-import pooch
 import pytest
-import requests
 
-from confrere.errors import DataSetCorrupt, DataSetMissing
+from confrere.errors import DataSetCorrupt
 from confrere_research.loaders.published_files import (
     PublishedFile,
     read_archive,
     read_arrays,
     read_content,
-    unzip,
 )
 
 CONTENT = b"age;label\n61;1\n58;0\n"
@@ -35,14 +30,6 @@ def published(**changes) -> PublishedFile:
     return PublishedFile(**{**facts, **changes})
 
 
-def zipped(**members: bytes) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return packed.getvalue()
-
-
 def tarred(members: dict[str, bytes], mtime: int = 0) -> bytes:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
@@ -57,24 +44,6 @@ def npz(**arrays: np.ndarray) -> bytes:
     packed = io.BytesIO()
     np.savez(packed, **arrays)
     return packed.getvalue()
-
-
-@pytest.fixture
-def internet(monkeypatch):
-    """Stand in for the network: a table of addresses, and a list of what was asked for."""
-    pages: dict[str, bytes] = {}
-    asked: list[str] = []
-
-    def retrieve(url, known_hash, fname, path, downloader):
-        asked.append(url)
-        if url not in pages:
-            raise requests.ConnectionError("no route to host")
-        target = Path(path) / fname
-        target.write_bytes(pages[url])
-        return str(target)
-
-    monkeypatch.setattr(pooch, "retrieve", retrieve)
-    return pages, asked
 
 
 class TestVerification:
@@ -111,26 +80,6 @@ class TestVerification:
             study = publish(published(), npz(x=wrong), sha256=digest, packed=False)
             with pytest.raises(DataSetCorrupt):
                 read_arrays(study, tmp_path, ("x",))
-
-
-class TestFetching:
-    def test_a_missing_file_is_fetched_once_and_kept(self, internet, tmp_path):
-        pages, asked = internet
-        pages[URL] = zipped(**{"study.csv": CONTENT})
-        study = published(convert=unzip("study.csv"))
-        assert read_content(study, tmp_path) == CONTENT
-        assert read_content(study, tmp_path) == CONTENT
-        assert asked == [URL]
-        assert [path.name for path in (tmp_path / "study").iterdir()] == ["study.csv"]
-
-    def test_no_network_says_what_to_put_where(self, internet, tmp_path):
-        with pytest.raises(DataSetMissing) as caught:
-            read_content(published(), tmp_path)
-        message = str(caught.value)
-        expected = [str(tmp_path / "study" / "study.csv"), str(tmp_path / "study" / "study.zip")]
-        for words in (*expected, URL, published().page, published().sha256, "CONFRERE_DATA"):
-            assert words in message
-        assert not (tmp_path / "study").exists()
 
 
 # Activity features: functions of one window, scaled by declared bounds.

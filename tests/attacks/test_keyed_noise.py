@@ -478,6 +478,15 @@ def test_another_snapshot_is_another_charge_and_tells_nothing_of_what_stayed(tmp
             Clinic(tmp_path, snapshot="2", changed=changed).ask()
 
 
+def test_a_table_of_another_length_needs_another_snapshot_before_anything_is_paid(tmp_path):
+    Clinic(tmp_path).ask()
+    clinic = Clinic(tmp_path)
+    clinic.party = replace(clinic.party, X=clinic.party.X[1:], y=clinic.party.y[1:])
+    with pytest.raises(OperationRefused, match="another number of rows"):
+        clinic.ask("new")
+    assert clinic.spent == 0.5
+
+
 def test_when_its_approval_has_ended_a_snapshot_is_gone_and_its_name_used(tmp_path):
     soon = datetime.now(UTC) + timedelta(hours=1)
     first = Clinic(tmp_path, until=soon).weights()

@@ -12,7 +12,6 @@ from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed, Unpa
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.measurements import SecureSum
 from confrere.kernel.release import paying
-from confrere.methods import asking
 from confrere.methods.sums import GradientRounds, check_try
 from confrere.simulation import SeededSource
 from confrere_federation.parties import masks as masks_module
@@ -282,15 +281,3 @@ def test_one_try_more_than_was_priced_is_not_drawn(tmp_path, monkeypatch, plan):
     monkeypatch.setattr(serving, "check_try", lambda made, step: real(made, max(0, step - 1)))
     with pytest.raises(Unpaid):
         pays_for_every_try(tmp_path, plan)
-
-
-@pytest.mark.parametrize("name", ["one message and a reserve", "rounds and a reserve"])
-def test_a_reserve_that_is_not_priced_is_found(tmp_path, monkeypatch, name):
-    real = asking.SecureSum
-
-    def unpriced(**facts):
-        return real(**{**facts, "releases": facts["releases"] - TRIED[name].max_retries})
-
-    monkeypatch.setattr(asking, "SecureSum", unpriced)
-    with pytest.raises(AssertionError):
-        pays_for_every_try(tmp_path, TRIED[name])

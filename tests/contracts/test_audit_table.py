@@ -1,17 +1,14 @@
 """Every promise that is offered has a row in the table of audits, and no row is there twice."""
 
 import itertools
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 
 import pytest
 
 from confrere.assurance.audited import AUDITED, IN_TABLE
 from confrere.assurance.table import COMPARED, OTHERS, ROWS, AuditCase, audit_row, sides_of
 from confrere.errors import InvalidParameter
-from confrere.estimators import PrivateLogisticRegression
-from confrere.kernel.accountants import Exposure
-from confrere.kernel.guarantee import RELATIONS, Neighbours
-from confrere.kernel.losses import Logistic, Softmax
+from confrere.kernel.guarantee import RELATIONS
 
 #: Every value of every dimension. Whether a method has it is asked of the method itself.
 VALUES = {
@@ -73,32 +70,6 @@ def test_no_row_is_refuted(row):
     found = audit_row(row)
     assert not found.refuted, found.where
     assert found.shares["ratio"] > 0.5
-
-
-def test_a_relation_that_only_old_ledgers_have_is_refused_by_every_mechanism_and_accountant():
-    plain = [row for row in ROWS if row.geometry in ("ball", "joint") and row.classes == 2]
-    made = (sides_of(row).mechanisms for row in plain if row.method != "total")
-    found = {type(one): one for one in itertools.chain(*made) if is_dataclass(one)}
-    related = [one for one in found.values() if "neighbours" in {f.name for f in fields(one)}]
-    promised = [
-        one for one in found.values() if "promise" in {f.name for f in fields(one) if f.init}
-    ]
-    assert related
-    assert promised
-    for one in related:
-        with pytest.raises(InvalidParameter, match="neighbours"):
-            replace(one, neighbours=Neighbours.LABEL_ONLY)
-    for one in promised:
-        with pytest.raises(InvalidParameter, match="neighbours"):
-            replace(one, promise=replace(one.promise, neighbours=Neighbours.LABEL_ONLY))
-    for price in (
-        lambda relation: Exposure(loss=Logistic(), ridges=(1.0,), neighbours=relation),
-        lambda relation: Exposure(loss=Softmax(4), ridges=(1.0,), neighbours=relation),
-        lambda relation: PrivateLogisticRegression(neighbours=relation).privacy_cost(100, 4),
-    ):
-        with pytest.raises(InvalidParameter, match="neighbours"):
-            price(Neighbours.LABEL_ONLY)
-        price(Neighbours.REPLACE_ONE)
 
 
 def test_a_law_that_is_not_the_declared_one_is_refuted():

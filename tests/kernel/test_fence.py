@@ -21,7 +21,7 @@ from confrere.assurance.cohort import counts
 from confrere.errors import CompositionError, InvalidData, InvalidParameter, LedgerError, Unpaid
 from confrere.kernel import release, streams
 from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit
-from confrere.kernel.ledger import Payment, Receipt, Store, held, lock
+from confrere.kernel.ledger import Payment, Receipt, Store, lock
 from confrere.kernel.measurements import Part, Point, SecureSum
 from confrere.kernel.norms import L2, HiddenSize
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
@@ -64,17 +64,6 @@ class TestWithoutPaying:
             with pytest.raises(Unpaid):
                 plan.run(data, source)
         assert ledger.spent("a") == 1.0
-
-    def test_there_is_no_system_source_to_ask(self):
-        real = [
-            each
-            for each in vars(streams).values()
-            if isinstance(each, type)
-            and issubclass(each, streams.RandomSource)
-            and not getattr(each, "__abstractmethods__", None)
-        ]
-        assert real == []
-        assert SeededSource(0).simulated
 
     def test_a_source_of_ones_own_is_a_simulation(self):
         words = {"_words": lambda self, count: np.zeros(count, np.uint64)}
@@ -328,9 +317,6 @@ class TestOneSampleForOnePrice:
             with pytest.raises(Unpaid):
                 ticket.draw(made, 1)
 
-    def test_simulations_draw_as_often_as_they_like(self):
-        assert SeededSource(0).draw(Coin(), 2, count=3).shape == (3, 2)
-
 
 class TestMoreThanWasPaid:
     @pytest.mark.parametrize(
@@ -582,12 +568,6 @@ class TestProcessesThatResume:
         with suppress(KeyboardInterrupt), paying(book, "a", HALF, **RESUMED):
             raise KeyboardInterrupt
         return book
-
-    def test_a_lock_makes_no_ledger(self, book):
-        book.path.rename(book.path.with_name("moved"))
-        with pytest.raises(FileNotFoundError), held(book.path, 1):
-            pass
-        assert not book.path.exists()
 
     def child(self, book, gate):
         """Draw in another process, say so, and wait at the gate; it ends with what it drew."""

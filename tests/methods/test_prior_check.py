@@ -147,26 +147,6 @@ def test_a_score_is_the_same_however_many_other_rows_there_are():
     assert np.array_equal(prior.scores(rows)[:-1], prior.scores(rows[:-1]))
 
 
-def test_a_right_prior_is_believed_and_a_wrong_one_turned_round():
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=4000)
-    y = np.where(rng.uniform(size=4000) < 1 / (1 + np.exp(-z)), 1.0, -1.0)
-    check = check_of(4000, 0.2)
-    source = SeededSource(0)
-    right, wrong, none = (
-        np.array([check.belief(int(t)).factor for t in runs[:, 0]])
-        for (runs,) in (
-            check.measurement.sample((scores, y), source, 200)
-            for scores in (z, -z, rng.normal(size=4000))
-        )
-    )
-    assert right.mean() == pytest.approx(0.9, abs=0.1)
-    assert wrong.mean() == pytest.approx(-0.85, abs=0.15)
-    assert abs(none.mean()) < 0.15
-    assert check.belief(0).verifiable
-    assert not check_of(400, 0.01).belief(0).verifiable
-
-
 @pytest.mark.parametrize("kind", [FeatureStackingClassifier, CollaborativeClassifier])
 def test_stacks_and_averages_pay_for_the_check_out_of_the_same_epsilon(kind):
     rng = np.random.default_rng(2)

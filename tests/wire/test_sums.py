@@ -9,7 +9,7 @@ from confrere_federation.parties import requests
 from confrere_federation.parties.masks import add_masked
 from confrere_federation.parties.messages import Payload
 from tests.wire.signed_run import Loopback
-from tests.wire.summers import FOUR, ROUNDS, Summers, asked_for
+from tests.wire.summers import FOUR, Summers, asked_for
 
 
 def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_path):
@@ -85,15 +85,4 @@ def test_short_rosters_and_strangers_on_them_are_refused(tmp_path):
     for bad in ("", "xy", roster["d"].hex()[:-2], roster["d"].hex() * 2):
         lied = {name: word.hex() for name, word in three.items()} | {"d": bad}
         assert there.ask("a", there.operation, roster=lied, **asked) == "OperationRefused:roster"
-    assert there.spent("a") == 0
-
-
-def test_keys_of_another_try_are_worth_nothing(tmp_path):
-    there = Summers(tmp_path, plan=ROUNDS)
-    evidence = there.begun()
-    old = there.announced(evidence)
-    for name in FOUR:
-        there.announcement(name, evidence, 1)
-    assert there.share("a", old, evidence, 1).startswith("OperationRefused:")
-    assert there.share("a", old, evidence, 2) == "OperationRefused:not-ready"
     assert there.spent("a") == 0

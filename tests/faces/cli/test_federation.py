@@ -1,8 +1,5 @@
 """coordinator, party and status, with parties in this process in place of a line to others."""
 
-import os
-import signal
-import time
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -158,20 +155,6 @@ def test_between_machines_a_party_has_a_home(line, study):
     told = line(*APPROVE, "--yes", code=3).stderr
     assert "confrere kit open" in " ".join(told.split())
     assert not APPROVAL.exists()
-
-
-def test_a_service_manager_stops_a_command_as_control_c_does(line, study, monkeypatch):
-    def stopped(*_, **__):
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(9)
-
-    before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(engine, "run_party", stopped)
-    monkeypatch.setattr(engine, "carrying", stopped)
-    line(*APPROVE, "--yes")
-    line(*_party("main"), code=130)
-    line(*COORDINATOR, code=130)
-    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_a_party_that_is_left_out_or_cannot_go_on_says_so(line, study, monkeypatch):

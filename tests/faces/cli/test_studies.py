@@ -1,34 +1,11 @@
 """init, check, price and fit: from nothing to a release."""
 
-import json
 from pathlib import Path
 
 import pandas as pd
 
 from confrere.cli import app
 from confrere.kernel.measurements import Objective
-
-
-def test_check_says_what_the_study_is_and_fits_a_table_without_quoting_it(line, folder):
-    told = line("check", "study.toml", "--data", "main=local/main.csv").stdout
-    assert "4000 rows of main fit the schema" in told
-    assert "none missing, outside bounds or undeclared" in " ".join(told.split())
-    table = Path("local/main.csv")
-    table.write_text(table.read_text().replace("never", "S3CRET"))
-    result = line("check", "study.toml", "--data", "main=local/main.csv", code=3)
-    assert "refused main: smoker:" in result.stdout
-    assert "fit would refuse the table of main" in result.stdout
-    answer = line.json("check", "study.toml", code=3)
-    assert answer["error_code"] == "InvalidData"
-    assert answer["data"]["rows"] == {"main": 4000, "branch-1": 1500, "branch-2": 1000}
-    (found,) = answer["data"]["reports"]["main"]["findings"]
-    assert (found["column"], found["kind"], found["severity"]) == (
-        "smoker",
-        "undeclared",
-        "refused",
-    )
-    kept = Path("local/main.check.txt").read_text()
-    assert "S3CRET" not in result.stdout + result.stderr + json.dumps(answer) + kept
 
 
 def test_a_report_is_its_owners_alone_and_strict_fails_on_what_it_finds(line, folder):

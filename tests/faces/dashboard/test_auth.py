@@ -104,17 +104,6 @@ def test_every_answer_binds_the_browser(guest, address):
     assert "server" not in headers
 
 
-def test_a_form_of_elsewhere_does_nothing(world, visitor):
-    study = visitor.link("/studies", r"/studies/\w+/main")
-    before = tree(world.root)
-    fields = {"name": "a", "reason": "b", "justification": "c", "amount": "1"}
-    fields |= {"decision": "approve", "form_key": "guessed"}
-    assert visitor.post(study, data=fields, headers=OWN).status_code == 403
-    del fields["form_key"]
-    assert visitor.post(study, data=fields, headers=OWN).status_code == 403
-    assert tree(world.root) == before
-
-
 SECRET = "5f0c" * 16
 
 

@@ -71,15 +71,6 @@ def test_which_release_a_row_paid_for_who_approved_it_and_why(visitor):
     assert "row 7" in words(visitor.text(release))
 
 
-def test_what_is_not_there_is_said(visitor):
-    for address in ("/ledger/x", "/studies/x/y", "/runs/x", "/releases/x", "/x", "/ledger/x/row/1"):
-        assert visitor.get(address).status_code == 404
-    ledger = visitor.link("/", r"/ledger/\w+")
-    assert visitor.get(f"{ledger}/row/1").status_code == 404
-    assert visitor.get(f"{ledger}/row/many").status_code == 404
-    assert visitor.get("/runs/x/events").status_code == 404
-
-
 # -- what is wrong is shown as what it is -------------------------------------------------------
 
 

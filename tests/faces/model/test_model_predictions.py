@@ -94,16 +94,6 @@ def test_every_finite_row_has_an_answer(name, X):
     assert np.all(np.isfinite(in_onnx))
 
 
-@pytest.mark.parametrize("name", ["binary", "numbers", "multinomial"])
-def test_sparse_rows_are_read_as_dense_ones(name, rows):
-    model = MODELS[name]
-    X = np.where(np.random.default_rng(0).random(rows.shape) < 0.5, rows, 0.0)
-    X[0] = [1e308, 0, -1e308, 0]
-    for kind in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array):
-        found = model.predict_proba(kind(X))
-        np.testing.assert_allclose(found, model.predict_proba(X), atol=1e-12)
-
-
 @pytest.mark.parametrize(
     "X",
     [

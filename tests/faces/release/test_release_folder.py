@@ -1,12 +1,10 @@
 import hashlib
 import json
-import os
 import pickle
 import re
 import shutil
 import subprocess
 
-import numpy as np
 import pytest
 
 from confrere.errors import InvalidParameter, InvalidRelease, SimulatedRelease
@@ -34,26 +32,6 @@ def contents(folder):
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-
-
-def test_the_folder_holds_what_it_says(release, tmp_path, key_pair):
-    study = tmp_path / "mine.toml"
-    study.write_text("schema = 1\n")
-    folder = release.save(tmp_path / "out", study=study, sign_with=key_pair[0], party="main")
-    described = {"model.json", "model.npz", "study.toml"}
-    assert set(contents(folder)) == described | {
-        *("README.md", "SHA256SUMS", "card.json", "signatures/main.sig")
-    }
-    card = json.loads((folder / "card.json").read_text())
-    assert set(card["files"]) == described
-    assert card["study_sha256"] == hashlib.sha256(study.read_bytes()).hexdigest()
-    model = json.loads((folder / "model.json").read_text())
-    assert (model["kind"], model["model"]["coef"]) == ("test-linear", [0.3, -2.0, 1.1])
-    with np.load(folder / "model.npz", allow_pickle=False) as arrays:
-        assert arrays["coef"].tolist() == [[0.3, -2.0, 1.1]]
-    mask = os.umask(0)
-    os.umask(mask)
-    assert (folder / "card.json").stat().st_mode & 0o777 == 0o666 & ~mask
 
 
 @pytest.mark.parametrize("change", each(kind=("../plr", ""), model=({"coef": [1.0]},)), ids=str)

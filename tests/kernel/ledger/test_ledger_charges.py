@@ -12,34 +12,9 @@ from confrere.kernel.guarantee import (
     Promised,
     SharedSums,
     Split,
-    Unit,
 )
-from confrere.kernel.ledger import Origin
 from confrere.ledger import Ledger, Limit, Receipt
 from tests.world import each
-
-STEP = Origin(run="r", step=1)
-
-
-class TestKeys:
-    @pytest.mark.parametrize(
-        "other",
-        [
-            *each(account=("other",), purpose=("another",), simulated=(True,)),
-            *each(origin=(Origin(step=2), None), event=(Promised(0.1),)),
-            *each(guarantee=(Guarantee(0.2), Guarantee(0.1, theorem="another"))),
-            {"guarantee": Guarantee(0.1, unit=Unit.PARTY)},
-        ],
-    )
-    def test_other_content_under_a_used_key_is_refused(self, ledger, other):
-        ledger.open_account("other")
-        charge = {"account": "study", "guarantee": Guarantee(0.1), "purpose": "fit"}
-        charge |= {"origin": STEP, "simulated": False}
-        ledger.charge(**charge, key="k")
-        head = ledger.head()
-        with pytest.raises(LedgerError, match="key 'k' was used for another charge"):
-            ledger.charge(**charge | other, key="k")
-        assert ledger.head() == head
 
 
 class TestEnds:

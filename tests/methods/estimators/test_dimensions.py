@@ -5,16 +5,12 @@ import pandas as pd
 import pytest
 
 from confrere import CollaborativeClassifier, PrivateLogisticRegression
-from confrere.assurance.audit.densities import densities
 from confrere.assurance.audit.exact import exact_audit
 from confrere.catalogue import find_method
 from confrere.data.frame import l1_reach
 from confrere.estimators import designed
-from confrere.kernel.losses import loss_of
-from confrere.kernel.norms import HiddenSize
 from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
-from confrere.methods.average import noised_minimiser
 from confrere.methods.geometry import SchemaGeometry
 from confrere.schema import Category, Number, PublicSchema
 
@@ -80,37 +76,6 @@ def test_a_ridge_per_column_in_a_body_has_its_exact_price(classes):
     assert 1 - 1e-6 < plan.frame.body.squared_reach <= 1
     plain = planned(**declared)
     assert plan.frame.body.shares == plain.frame.body.shares
-
-
-@pytest.mark.parametrize("far", [0.0, 3.0, 300.0])
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
-def test_a_minimiser_around_a_centre_moves_no_further_and_ends_within_reach(classes, relation, far):
-    rng = np.random.default_rng(classes)
-    shape = (5,) if classes == 2 else (classes, 5)
-    centre = far * rng.normal(size=shape)
-    hidden = relation == "add-remove"
-    made = noised_minimiser(
-        epsilon=1.0,
-        n_samples=HiddenSize(30) if hidden else 30,
-        n_features=5,
-        ridge=2.0,
-        loss=loss_of(classes),
-        centre=centre,
-    )
-    longest = 0.0
-    for _ in range(40):
-        rows = rng.normal(size=(30, 5))
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True) * (1 + 1e-12)
-        y = rng.integers(0, classes, 30) if classes > 2 else rng.choice([-1.0, 1.0], 30)
-        other, labels = rows.copy(), y.copy()
-        other[0], labels[0] = -rows[0], y[1]
-        if hidden:
-            other, labels = other[1:], labels[1:]
-        (one,), (two,) = (densities(made, one) for one in ((rows, y), (other, labels)))
-        longest = max(longest, float(np.linalg.norm(one.point - two.point)))
-        assert np.linalg.norm(one.point) <= made.parts[0].reach
-    assert 0.1 * made.sensitivity < longest <= made.sensitivity
 
 
 def made_frame(leaf, **settings):

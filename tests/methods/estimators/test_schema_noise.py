@@ -8,7 +8,7 @@ from confrere import AddRemove, CollaborativeClassifier
 from confrere.catalogue import find_method
 from confrere.errors import InvalidParameter
 from confrere.methods.allowance import allowance
-from confrere.methods.geometry import SchemaGeometry, choose_form, curvature_of
+from confrere.methods.geometry import SchemaGeometry, choose_form
 from confrere.methods.plan import PublicFacts
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 
@@ -16,14 +16,6 @@ LABEL = Label("y", positive=1, negative=0)
 SCHEMA = PublicSchema(
     [
         Number("age", bounds=(18, 90)),
-        Category("job", values=("a", "b", "c")),
-        Flag("smoker", share=0.2),
-    ],
-    outcome=LABEL,
-)
-KNOWN = PublicSchema(
-    [
-        Number("age", bounds=(18, 90), mean=50, sd=15),
         Category("job", values=("a", "b", "c")),
         Flag("smoker", share=0.2),
     ],
@@ -75,31 +67,6 @@ def test_a_schema_shapes_the_noise_by_default_and_curves_bend(name):
     assert ball.model_.facts.body is None
     assert name == "pst-f" or ball.guarantee_.theorem != model.guarantee_.theorem
     assert accuracy(model, fresh) > accuracy(ball, fresh) + 0.1
-
-
-def test_the_rule_is_public():
-    for schema in (SCHEMA, KNOWN):
-        assert choose_form(schema, "auto", allowance(0.1, 100)) == "linear"
-        assert choose_form(schema, "auto", allowance(1.0, 1_000_000)) == "curves"
-        assert choose_form(schema, "l2", allowance(1.0, 1_000_000)) == "standardised"
-    important = PublicSchema(
-        [
-            Number("age", bounds=(18, 90), importance=2, sign=1),
-            Flag("smoker", importance=1, sign=1),
-        ],
-        outcome=LABEL,
-    )
-    assert choose_form(important, "auto", allowance(1.0, 10**5)) == "standardised"
-    assert choose_form(important, "schema", allowance(1.0, 10**5)) == "curves"
-    bare = PublicSchema([Flag(f"f{j}") for j in range(5)], outcome=LABEL)
-    assert choose_form(bare, "auto", allowance(1.0, 2000)) == "linear"
-    never = PublicSchema([Number("age", bounds=(18, 90), curve=False), Flag("f")], outcome=LABEL)
-    assert choose_form(never, "auto", allowance(1.0, 10**9)) == "linear"
-    bent = PublicSchema([Number("age", bounds=(18, 90), curve=True)], outcome=LABEL)
-    assert choose_form(bent, "auto", allowance(0.01, 1000)) == "linear"
-    rare = PublicSchema([Flag("f")], outcome=Label("y", positive=1, base_rate=0.01))
-    assert curvature_of(rare) == pytest.approx(0.0099)
-    assert curvature_of(bare) == 0.2
 
 
 def test_a_category_of_a_stranger_s_schema_fills_no_memory():

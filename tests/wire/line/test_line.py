@@ -9,8 +9,6 @@ from contextlib import ExitStack, suppress
 
 import grpc
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from confrere.errors import EngineFailed, InvalidParameter
 from confrere_federation.engines import line
@@ -91,16 +89,6 @@ def test_a_party_that_is_told_to_stop_does_so_while_it_waits(wire):
 
 
 # Messages in parts.
-
-
-@given(st.integers(0, 2**64 - 1), st.integers(0, 3), st.integers(-1, 1))
-def test_a_message_is_the_parts_of_it(number, parts, more):
-    content = bytes(max(0, parts * line._PART + more))
-    incoming = line._Incoming()
-    *before, last = line.parts_of(number, content)
-    assert [incoming.add(part) for part in before] == [None] * len(before)
-    assert incoming.add(last) == (number, content)
-    assert incoming.held == b""
 
 
 WHOLE = line._PART

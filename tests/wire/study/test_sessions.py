@@ -337,27 +337,6 @@ def test_a_refusal_after_an_approval_is_never_charged(place):
         session(place, "main")  # nor when it is started again
 
 
-def test_a_withdrawal_between_two_questions_ends_the_party(place):
-    for name in NAMES:
-        approve(place, name, approval=place / f"approval-{name}.json")
-    approvals = {name: {"approval": place / f"approval-{name}.json"} for name in NAMES}
-    sessions = {name: session(place, name, **approvals[name]) for name in NAMES}
-
-    def withdraw():
-        told = refuse(place, approval=place / "approval-main.json")
-        assert told.said == "withdrawn"
-
-    carrier = Interrupted(sessions, 1, withdraw)  # sizes have left; the objective is next
-    with pytest.raises(QuorumMissed, match="StudyRefused"):
-        coordinator(place, sessions, carrier=carrier).run()
-    assert spent(place) == []
-    assert sessions["main"].finished
-    assert sessions["main"].state == "withdrawn by A. Reuter"
-    assert not (place / "approval-main.json").exists()
-    (aside,) = place.glob("approval-main-*-withdrawn.json")
-    assert json.loads(aside.read_text())["approval"]["party"] == "main"
-
-
 def test_who_has_withdrawn_signs_no_release(place):
     sessions = agreed(place, approve)
     carrier = Interrupted(sessions, 2, lambda: refuse(place))
