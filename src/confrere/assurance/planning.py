@@ -10,10 +10,6 @@ about .3 of what is lost, right within a factor of two.
 one with all records, where K is how many parties of one size theirs are worth. *One message* has
 the noise of one sum, whatever the number of parties, but on the weights themselves, and its ridge
 shrinks them. Which to take is a rule of public facts, see :func:`choose`.
-
-**Many small parties** and public rows: for votes the excess risk is bounded by Theorem 4 of Hamm,
-Cao and Belkin (2016), with the sensitivity of the mechanism that runs and the exact quantile of its
-noise. For cells noise is compared with the shares that it is added to. Public rows say which.
 """
 
 from __future__ import annotations
@@ -34,8 +30,8 @@ from confrere.data.frame import Frame
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
-from confrere.kernel.guarantee import Guarantee, check_epsilon, check_positive
-from confrere.kernel.measurements import Objective, Point
+from confrere.kernel.guarantee import Guarantee, check_epsilon
+from confrere.kernel.measurements import Objective
 from confrere.ledger import payer
 from confrere.methods.allowance import (
     CURVATURE,
@@ -65,15 +61,7 @@ from confrere.methods.geometry import (
 )
 from confrere.methods.plan import Target, plan_linear
 from confrere.methods.sums import LabelContrast, OneMessage
-from confrere.methods.votes import (
-    HalfWhite,
-    PartyBudget,
-    PartyTotal,
-    Voting,
-    cells_for,
-    noised_cells,
-    noised_votes,
-)
+from confrere.methods.votes import HalfWhite, cells_for
 from confrere.trust import OWN_NOISE, Trust
 from confrere.views import Pairs, Panel, Shown, Span
 
@@ -465,116 +453,6 @@ def _sums(
 #: Two classes take cells where so many times as much of the public rows' spread is between cells as
 #: in a cloud without clusters.
 CLUSTERED = 1.25
-
-
-@dataclass(frozen=True, kw_only=True)
-class VotesForecast:
-    """What to expect of many small parties and public rows, planned without touching data."""
-
-    parties: int
-    auxiliary: int  #: Public rows without labels
-    n_features: int
-    epsilon: float = 1.0  #: What every party spends, for all its data
-    n_classes: int = 2
-    method: Literal["soft", "vote"] = "soft"  #: Fractions of the votes, or their majority
-    alpha: float | Literal["auto"] = "auto"  #: As of :class:`confrere.MultipartyClassifier`
-    reference_norm: float = 5.0  #: Length of the weights to compare with, of rows in the unit ball
-
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_positive(self.reference_norm, "reference_norm")
-        if self.alpha != "auto":
-            check_positive(self.alpha, "alpha")
-        if min(self.parties, self.auxiliary, self.n_features) < 1:
-            raise InvalidParameter("parties, auxiliary and n_features must be at least 1.")
-        if self.n_classes < 2:
-            raise InvalidParameter("n_classes must be at least 2.")
-        if self.method not in ("soft", "vote"):
-            raise InvalidParameter("method must be 'soft' or 'vote'.")
-        _ = self._budget, self.ridge  # say so if there are none
-
-    @cached_property
-    def ridge(self) -> float:
-        """The ridge, as a number."""
-        asked = Voting(frame=Frame(self.n_features), epsilon=self.epsilon, method=self.method)
-        return replace(asked, n_parties=self.parties, alpha=self.alpha).output_alpha
-
-    @property
-    def _budget(self) -> PartyBudget:
-        return PartyBudget(epsilon=self.epsilon, n_parties=self.parties, n_classes=self.n_classes)
-
-    @property
-    def _mechanism(self) -> PartyTotal:
-        return noised_votes(
-            self._budget,
-            n_auxiliary=self.auxiliary,
-            n_features=self.n_features + 1,
-            alpha=self.ridge,
-            labels=self.method,
-        )
-
-    @property
-    def sensitivity(self) -> float:
-        """How far one party moves the weights."""
-        return self._mechanism.sensitivity
-
-    def noise(self, probability: float) -> float:
-        """Return the length that the noise on the weights stays below with this probability."""
-        noise = self._mechanism.noise
-        assert isinstance(noise, Point)
-        (law,) = noise.laws
-        return float(stats.gamma.ppf(probability, law.size, scale=1 / law.rate))
-
-    def privacy_term(self, delta: float = 0.01) -> float:
-        """Return what noise adds to the risk at most, but for probability ``delta``.
-
-        ``(c + alpha) Q^2``: c bounds the curvature of the loss, Q is the quantile of the noise.
-        """
-        curvature = 0.25 if self.n_classes == 2 else 0.5
-        return (curvature + self.ridge) * self.noise(1 - delta) ** 2
-
-    def sampling_term(self, delta: float = 0.01) -> float:
-        """Return what a sample of rows adds at most: ``16 (32 + log 1/delta)/(alpha N)``."""
-        return 16 * (32 + math.log(1 / delta)) / (self.ridge * self.auxiliary)
-
-    @property
-    def shrinking_term(self) -> float:
-        """What the ridge adds at most: ``alpha/2`` times the squared reference norm."""
-        return self.ridge / 2 * self.reference_norm**2
-
-    def excess(self, delta: float = 0.02) -> float:
-        """Return the bound of Theorem 4 on the risk above that of the reference weights."""
-        return self.privacy_term(delta / 2) + self.sampling_term(delta / 2) + self.shrinking_term
-
-    @property
-    def cells(self) -> int:
-        """How many cells the method ``"cells"`` would make."""
-        return cells_for(self.epsilon, self.parties, self.auxiliary, self.n_classes)
-
-    @property
-    def cell_noise(self) -> float:
-        """Standard deviation of the noise on a share of a cell and class, over its mean size."""
-        deviation = noised_cells(self._budget, n_cells=self.cells).deviation
-        return deviation * self.cells * self.n_classes
-
-    def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"{self.parties} parties, {self.auxiliary} public rows, {self.n_features} features,"
-                f" {self.n_classes} classes, epsilon {self.epsilon:g} for each whole party",
-                f"{self.method}: a party moves the weights by {self.sensitivity:.3g} at most; "
-                f"noise below {self.noise(0.99):.3g} in 99% of runs (ridge {self.ridge:.3g})",
-                f"noise adds {self.privacy_term():.3g} at most to the risk, a sample of public "
-                f"rows {self.sampling_term():.3g}, the ridge {self.shrinking_term:.3g}: bounds for "
-                "any data, far above what is usual",
-                f"cells: {self.cells} of them; noise on a share is {self.cell_noise:.2g} of its "
-                "mean size",
-            ]
-        )
-
-
-#: Plan learning from many small parties and public rows; touches no data.
-plan_votes = VotesForecast
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from confrere.cli.app import Answer, Option, command
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidParameter
 from confrere.estimators import PrivateLogisticRegression
-from confrere.planning import BEST, ExpectedArea, plan_schema, plan_votes
+from confrere.planning import BEST, ExpectedArea, plan_schema
 from confrere.planning import choose as chosen_way
 from confrere.planning import plan as planned
 from confrere.views import Table
@@ -37,10 +37,6 @@ def plan(
     base_rate: Annotated[
         float, Option("Share of positive records, about.", min=0.001, max=0.999)
     ] = 0.5,
-    auxiliary: Annotated[
-        int | None, Option("Public rows, where small parties vote.", min=1, max=10**8)
-    ] = None,
-    classes: Annotated[int, Option("Of those who vote.", min=2, max=1000)] = 2,
     schema: Annotated[Path | None, "What lines and curves by this schema would bring."] = None,
     odds_ratios: Annotated[
         bool, "With --schema: how far their intervals would reach, of a fit for inference."
@@ -75,23 +71,6 @@ def plan(
     )
     told: list[object] = [str(found), table]
     also: dict[str, object] = {}
-    if auxiliary is not None:
-        votes = plan_votes(
-            parties=parties,
-            auxiliary=auxiliary,
-            n_features=features,
-            n_classes=classes,
-            epsilon=epsilon,
-        )
-        told.append(str(votes))
-        also["votes"] = {
-            "sensitivity": votes.sensitivity,
-            "privacy_term": votes.privacy_term(),
-            "sampling_term": votes.sampling_term(),
-            "shrinking_term": votes.shrinking_term,
-            "cells": votes.cells,
-            "cell_noise": votes.cell_noise,
-        }
     if odds_ratios and schema is None:
         raise InvalidParameter("odds_ratios: give the schema too, which says what columns are.")
     if schema is not None:
