@@ -8,7 +8,6 @@ and everything that they leave behind is read.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +38,6 @@ def audit(
     confidence: float = 0.999,
     random_state: int = 0,
     n_jobs: int | None = None,
-    records: str | os.PathLike[str] | None = None,
     progress: bool = True,
     whole_fits: bool = False,
 ) -> AuditResult:
@@ -60,7 +58,7 @@ def audit(
     runs : int, optional
         Per data set; by default 100,000 for this library's classifiers of two classes, whose
         releases share their passes over the data, and 1,000 for others.
-    confidence, random_state, n_jobs, records, progress
+    confidence, random_state, n_jobs, progress
         As in :func:`audit_function`.
     whole_fits : bool, default=False
         Call ``fit`` for every run and read everything that it leaves behind, instead of drawing
@@ -82,9 +80,7 @@ def audit(
         confidence=confidence,
         random_state=random_state,
         n_jobs=n_jobs,
-        records=records,
         progress=progress,
-        label=_description(estimator),
         batch=100 if bulk is None else 2_500,
     )
 
@@ -121,16 +117,6 @@ def _tells_without_noise(estimator: Any, pair: Pair) -> bool:
 def _fit(estimator: Any, data: Mapping[str, Any], ledger: Ledger, seed: int) -> Any:
     model = clone(estimator).set_params(budget=ledger, random_state=seed)
     return model.fit(**data)
-
-
-def _description(estimator: Any) -> str:
-    """Return the class and its parameters; the ledger's path is nobody's business."""
-    shown = {
-        name: value
-        for name, value in sorted(estimator.get_params().items())
-        if name not in ("budget", "random_state")
-    }
-    return f"{type(estimator).__name__} {shown!r}"
 
 
 def bulk_sampler(estimator: Any, data: Mapping[str, Any]) -> BulkSampler | None:

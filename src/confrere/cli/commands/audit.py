@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,7 +33,6 @@ def audit(
     ] = None,
     exact: Annotated[bool, "By ratios of densities."] = False,
     whole_fits: Annotated[bool, "Call fit for every run: slow, hears everything."] = False,
-    records: Annotated[Path | None, "Keep finished runs here, to go on after a stop."] = None,
 ) -> Answer:
     """Bound epsilon from below on made-up neighbours; exit code 5 if a guarantee is refuted.
 
@@ -49,22 +47,22 @@ def audit(
     if every == (method is not None):
         raise typer.BadParameter("name a method, or give --all.")
     if every:
-        if exact or whole_fits or records is not None:
-            raise typer.BadParameter("--exact, --whole-fits and --records are for one method.")
+        if exact or whole_fits:
+            raise typer.BadParameter("--exact and --whole-fits are for one method.")
         return _audit_lines([*IN_TABLE, *_faults()], epsilon, runs)
     if method not in IN_TABLE:
         raise typer.BadParameter(f"there is {', '.join(IN_TABLE)}.", param_hint="'METHOD'")
-    if not exact and not whole_fits and records is None:
+    if not exact and not whole_fits:
         return _audit_lines([method], epsilon, runs)
     if method not in AUDITED:
-        raise typer.BadParameter("--exact, --whole-fits and --records are for fits.")
+        raise typer.BadParameter("--exact and --whole-fits are for fits.")
     case = hardest_case(find_method(method).make(epsilon=epsilon))
     if exact:
         found = exact_audit(case.estimator, case.pairs)
         data = {"epsilon": found.epsilon, "claimed": found.claimed, "refuted": found.refuted}
         text = f"epsilon >= {found.epsilon:.4f} (claimed {found.claimed:g}), {found.where}"
         return _answer(text, data)
-    result = sampled(case.estimator, case.pairs, runs=runs, records=records, whole_fits=whole_fits)
+    result = sampled(case.estimator, case.pairs, runs=runs, whole_fits=whole_fits)
     text = f"{result}; if the guarantee holds, expect at most {result.attainable:.3f}"
     return _answer(text, result.to_dict())
 
