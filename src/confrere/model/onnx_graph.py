@@ -2,9 +2,7 @@
 
 Inputs are the raw columns of a model with an encoder, each of shape (n, 1) and under its name, or
 else ``X`` of shape (n, d). Outputs are ``decision``, ``probability`` of shape (n, K) and ``label``,
-the position in ``labels``, which the model's metadata hold as JSON. The bytes are written here,
-without a library whose next version would write others: whoever has the model makes them again
-and compares.
+the position in ``labels``, which the model's metadata hold as JSON. Needs the extra ``onnx``.
 
 The encoder is part of the graph: one input per raw column. Numbers are doubles, NaN where one is
 missing, and dates numbers in their declared unit; every other cell is a string, empty where it is
@@ -24,16 +22,15 @@ import numpy as np
 from confrere.data.cells import MISSING, meaning
 from confrere.data.features import Told
 from confrere.errors import InvalidParameter
+from confrere.extras import extra
 from confrere.model.models import LARGEST, Linear, LowLevelModel, Model, Stack
 
 #: Old enough for every runtime in use, new enough for double precision everywhere.
 _OPSET = 13
 _IR_VERSION = 7
 _DOUBLE, _INT64, _STRING = 11, 7, 8
-_INTEGER, _INTEGERS, _STRINGS = 2, 7, 8
 #: Operators on strings have a set of their own.
 _ML, _ML_OPSET = "ai.onnx.ml", 2
-_TYPES = {np.dtype(np.float64): _DOUBLE, np.dtype(np.int64): _INT64}
 #: The axis of columns.
 _COLUMNS = np.array([1], dtype=np.int64)
 
@@ -134,9 +131,10 @@ class Graph:
         self._outputs = "predicted_" if taken else ""
         while any(name.startswith(self._outputs) for name in columns) and taken:
             self._outputs = f"_{self._outputs}"
-        self._nodes: list[bytes] = []
+        self._onnx = extra("onnx", "onnx")
+        self._nodes: list[object] = []
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
-        self._tensors: list[bytes] = []
+        self._tensors: list[object] = []
 
     def constant(self, number: float | np.ndarray[Any, Any]) -> str:
         """Return the name of a constant; equal ones are kept once."""
@@ -144,12 +142,8 @@ class Graph:
         key = (value.dtype.str, value.shape, value.tobytes())
         if key not in self._constants:
             self._constants[key] = f"{self._prefix}c{len(self._constants)}"
-            self._tensors.append(
-                b"".join(_field(1, size) for size in value.shape)
-                + _field(2, _TYPES[value.dtype])
-                + _field(8, self._constants[key])
-                + _field(9, value.astype(value.dtype.newbyteorder("<")).tobytes())
-            )
+            made = self._onnx.numpy_helper.from_array(value, self._constants[key])
+            self._tensors.append(made)
         return self._constants[key]
 
     def output(self, name: str) -> str:
@@ -166,65 +160,41 @@ class Graph:
         """Add one operator and return the name of what it computes; numbers become constants."""
         name = output or f"{self._prefix}n{len(self._nodes)}"
         names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
-        node = b"".join(_field(1, one) for one in names) + _field(2, name) + _field(4, operator)
-        for option, value in options.items():
-            node += _field(5, _field(1, option) + _field(3, value) + _field(20, _INTEGER))
-        self._nodes.append(node)
+        self._nodes.append(self._onnx.helper.make_node(operator, names, [name], **options))
         return name
 
     def look_up(self, column: str, places: Mapping[str, int], otherwise: int) -> str:
         """Add the place of every text of a column."""
         name = f"{self._prefix}n{len(self._nodes)}"
-        node = _field(1, column) + _field(2, name) + _field(4, "LabelEncoder") + _field(7, _ML)
-        texts = b"".join(_field(9, text) for text in places)
-        node += _field(5, _field(1, "keys_strings") + texts + _field(20, _STRINGS))
-        numbers = b"".join(_field(8, place) for place in places.values())
-        node += _field(5, _field(1, "values_int64s") + numbers + _field(20, _INTEGERS))
-        default = _field(1, "default_int64") + _field(3, otherwise) + _field(20, _INTEGER)
-        self._nodes.append(node + _field(5, default))
+        told = {"keys_strings": [*places], "values_int64s": [*places.values()]}
+        told |= {"default_int64": otherwise, "domain": _ML}
+        self._nodes.append(self._onnx.helper.make_node("LabelEncoder", [column], [name], **told))
         return name
 
     def serialised(self, model: Model) -> bytes:
-        """Return the whole model's bytes: the messages of onnx.proto, field by field."""
-        n_classes = len(model.classes)
-        n_scores = n_classes if n_classes > 2 else 1
-        graph = b"".join(_field(1, node) for node in self._nodes) + _field(2, "confrere")
-        graph += b"".join(_field(5, tensor) for tensor in self._tensors)
-        if model.encoder is None:
-            graph += _field(11, _value("X", _DOUBLE, len(model.features)))
-        else:
-            for column in model.encoder.encoding["columns"]:
-                kind = _DOUBLE if column["kind"] == "number" else _STRING
-                graph += _field(11, _value(column["column"], kind, 1))
-        graph += _field(12, _value(self.output("decision"), _DOUBLE, n_scores))
-        graph += _field(12, _value(self.output("probability"), _DOUBLE, n_classes))
-        graph += _field(12, _value(self.output("label"), _INT64))
-        labels = _field(1, "labels") + _field(2, json.dumps(list(model.labels)))
-        texts = b"" if model.encoder is None else _field(8, _field(1, _ML) + _field(2, _ML_OPSET))
-        head = _field(1, _IR_VERSION) + _field(2, "confrere") + _field(7, graph)
-        return head + _field(8, _field(1, "") + _field(2, _OPSET)) + texts + _field(14, labels)
+        """Return the whole model's bytes."""
+        helper, n_classes = self._onnx.helper, len(model.classes)
 
+        def named(name: str, element: int, *columns: int) -> object:
+            return helper.make_tensor_value_info(name, element, ["n", *columns])
 
-def _value(name: str, element: int, *columns: int) -> bytes:
-    """Return an input or output of any number of rows."""
-    shape = _field(1, _field(2, "n")) + b"".join(_field(1, _field(1, size)) for size in columns)
-    return _field(1, name) + _field(2, _field(1, _field(1, element) + _field(2, shape)))
-
-
-def _field(number: int, value: int | str | bytes) -> bytes:
-    """Return one field of a protocol buffer: a whole number, or bytes with their length."""
-    if isinstance(value, int):
-        return _varint(number << 3) + _varint(value)
-    content = value.encode() if isinstance(value, str) else value
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
+        given = [named("X", _DOUBLE, len(model.features))]
+        if model.encoder is not None:
+            columns = model.encoder.encoding["columns"]
+            kinds = (_DOUBLE if one["kind"] == "number" else _STRING for one in columns)
+            given = [named(one["column"], k, 1) for one, k in zip(columns, kinds, strict=True)]
+        found = [
+            named(self.output("decision"), _DOUBLE, n_classes if n_classes > 2 else 1),
+            named(self.output("probability"), _DOUBLE, n_classes),
+            named(self.output("label"), _INT64),
+        ]
+        graph = helper.make_graph(self._nodes, "confrere", given, found, self._tensors)
+        sets = {"": _OPSET} | ({} if model.encoder is None else {_ML: _ML_OPSET})
+        opsets = [helper.make_opsetid(domain, version) for domain, version in sets.items()]
+        head = {"ir_version": _IR_VERSION, "producer_name": "confrere", "opset_imports": opsets}
+        made = helper.make_model(graph, **head)
+        helper.set_model_props(made, {"labels": json.dumps(list(model.labels))})
+        return bytes(made.SerializeToString(deterministic=True))
 
 
 def encoded_rows(graph: Graph, encoding: Told) -> str:
