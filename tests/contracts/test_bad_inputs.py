@@ -143,7 +143,6 @@ STUDY = [
     (METHOD, f'[auxiliary]\nsha256 = "{"0" * 64}"\n{METHOD}', "auxiliary", "delete the table"),
     (METHOD, f"[evaluation]\nepsilon = 1\n{METHOD}", "'evaluation'", "confrere evaluate"),
     (METHOD, f'[encoding]\nrows = "clip"\n{METHOD}', "'encoding'", "leave it out"),
-    (METHOD, f'[titles]\nsmokr = "x"\n{METHOD}', "titles: 'smokr'", "data.features"),
     (EPSILON, "epsilon = 0   ", "method.epsilon", "a number above 0"),
     (EPSILON, f'{EPSILON}\nloss = "square"', "method.loss", 'it is now purpose="inference"'),
     (EPSILON, f'{EPSILON}\nnoise = "schema"', "method.noise", "it is now geometry"),

@@ -8,14 +8,18 @@ from unittest.mock import patch
 import pandas as pd
 import pytest
 
+from confrere import PrivateLogisticRegression
+from confrere.assurance.inference import infer, shared
 from confrere.catalogue import CATALOGUE
 from confrere.errors import InvalidRelease
 from confrere.ledger import Ledger
 from confrere.model import Linear
 from confrere.release import CardNotes, generate_key, load_release, verify_release
+from confrere.simulation import SeededSource
 from confrere_federation.studies import running
 from confrere_federation.studies.running import (
     CoordinatorSession,
+    asked_lines,
     make_approval,
     make_plan,
     party_session,
@@ -184,6 +188,52 @@ def test_everyone_ends_with_the_releases_and_has_signed_its_own(example, tmp_pat
         place = forged.describe(told).save(folder / "forged" / one.name)
         with pytest.raises(InvalidRelease, match="another model"):
             verify_release(place, ledgers=ledgers)
+
+
+class AtMain(SeededSource):
+    """The noise of one party of a study, under its seed."""
+
+    def stream(self, label, step):
+        return SeededSource(7).stream(label, step).stream("main", 0)
+
+
+def test_intervals_are_the_same_over_both_engines_and_in_python(example, tmp_path):
+    method, named = CATALOGUE["plr"], 'name = "plr"\npurpose = "inference"'
+    here_study, here = run_here(example, tmp_path / "here", method, named=named)
+    _, there = run_between(example, tmp_path / "there", method, named=named)
+    for one, other in zip(here, there.made, strict=True):
+        assert one.release.card.quality == other.release.card.quality
+        assert one.release.card.epsilon == other.release.card.epsilon == 1.0
+        assert one.release.terms().lines == tuple(one.release.card.quality.terms)
+    paid = charged(tmp_path / "here", here_study)
+    assert paid == charged(tmp_path / "there", here_study)
+    assert [float(rows[-1][1]) for rows in paid.values()] == [1.0] * 3
+    table = pd.read_csv(tmp_path / "here/local/main.csv").groupby("patient_id").head(1)
+    part, rest = shared(1.0)
+    fit = PrivateLogisticRegression(part, here_study.schema, purpose="inference")
+    fit.set_params(random_state=AtMain(0).stream("learn", 0)._generator).fit(table)
+    found = infer(fit, table, epsilon=rest, random_state=AtMain(0))
+    assert fit.model_.coef.tobytes() == here[0].release.model.coef.tobytes()
+    told = here[0].release.card.quality
+    assert found.quality() == told.model_dump(exclude={"measures", "calibration"})
+
+
+def test_intervals_are_priced_approved_and_in_the_ledger(example, tmp_path):
+    method, named = CATALOGUE["plr"], 'name = "plr"\npurpose = "inference"'
+    folder = tmp_path / "there"
+    study, there = run_between(example, folder, method, named=named, seeded=False)
+    assert study.operations == ("size", "learn", "intervals")
+    assert "largest correlations" in " ".join(
+        asked_lines(study, read_local(folder / "local/main.toml"))
+    )
+    (one, *_) = there.made
+    place, ledger = there.folders[one.name], Ledger(folder / f"local/{one.name}.ledger")
+    assert verify_release(place, ledgers=[ledger]).release.terms().lines[0].low is None
+    quality = one.release.card.quality
+    told = quality.model_copy(update={"note": "all of them hold"}).model_dump(mode="json")
+    forged = replace(one.release, _card=one.release.card.changed(quality=told))
+    with pytest.raises(InvalidRelease, match="another model"):
+        verify_release(forged.save(folder / "forged", study=study.content), ledgers=[ledger])
 
 
 @pytest.mark.parametrize("trust", ["own noise", "sum"])

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from confrere import PrivateLogisticRegression
+from confrere.assurance.inference import Intervals, _ahead
 from confrere.catalogue import find_method
 from confrere.data.frame import Frame
 from confrere.errors import InvalidMessage
@@ -44,6 +46,9 @@ def examples():
     cohort = {"neighbours": "replace-one", "schema": SCHEMA}
     yield Cohort(epsilon=1.0, **cohort)
     yield CohortOfAll(**COUNTED, n_parties=3, max_retries=1, **cohort)
+    read = PrivateLogisticRegression(purpose="inference", schema=SCHEMA)
+    told = {"model": "a" * 64, "space": _ahead(read, 400), "n_samples": 400}
+    yield Intervals(**told, epsilon=0.1, sums=np.array([20, 300]))
     rows = np.random.default_rng(0).normal(size=(40, D)) / 3
     for method in ("statistic", "weights", "cells"):
         own = None if method == "weights" else rows

@@ -25,6 +25,7 @@ OPERATION_WORDS = {
     "ready": "whether it is there for the next sum",
     **dict.fromkeys(("minimiser", "gradient"), "a part of a model update, by secure aggregation"),
     "party_share": "a part of what all parties send together, by secure aggregation",
+    "intervals": "means, shares and largest correlations of the columns here, with noise",
     "cohort": "counts of the records here for Table 1, with noise",
     "cohort_of_all": "a part of counts over the records of all, by secure aggregation",
     "ballot": "votes of the classifier here on public rows, without noise",

@@ -12,26 +12,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import pairwise, product, starmap
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import linalg, special
+from typing_extensions import override
 
 from confrere.arrays import Floats, Integers
 from confrere.assurance.cohort import counts
-from confrere.data.cells import declared_columns, each_column, n_rows_of
+from confrere.data.cells import Coded, n_rows_of
 from confrere.data.encoding import SchemaEncoder, frequencies
 from confrere.data.features import CENTER, INDICATOR, ZEROS, Category, Feature, Flag
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, check_epsilon, exact, minus
 from confrere.kernel.ledger import Origin
 from confrere.kernel.measurements import Point
+from confrere.kernel.streams import RandomSource
 from confrere.ledger import Budget, Ledger, Receipt, charged
-from confrere.ledger.compose import Together
+from confrere.methods.asking import (
+    Arrays,
+    Ask,
+    Labels,
+    Measured,
+    Protocol,
+    Reader,
+    Rows,
+    Told,
+    drive,
+    stacked,
+)
 from confrere.methods.geometry import factors_of
-from confrere.methods.plan import PublicFacts
+from confrere.methods.plan import LinearPlan, PublicFacts
 from confrere.methods.sums import STEPS
 from confrere.model import Facts, Linear
 from confrere.model.summary import Effect, Summary, TermLine, effects
@@ -239,7 +253,7 @@ class _Space:
         """Return the first measurement: means, squares and shares of all columns."""
         return _asked(epsilon, sum(_farthest(one.counted) for one in self.columns))
 
-    def summed(self, codes: Sequence[Any]) -> Integers:
+    def summed(self, codes: Sequence[Integers]) -> Integers:
         pairs = zip(self.columns, codes, strict=True)
         often = [(one, np.bincount(at, minlength=len(one.table))) for one, at in pairs]
         return np.concatenate([times @ one.counted for one, times in often])
@@ -292,16 +306,18 @@ class _Space:
         longest = max(int(np.abs(table).max()) for table in tables)
         return _asked(epsilon, 2 * longest * most)
 
-    def products(self, codes: Sequence[Any], tables: Sequence[Integers], most: int) -> Integers:
+    def products(
+        self, codes: Sequence[Integers], tables: Sequence[Integers], most: int
+    ) -> Integers:
         """Return them: whole numbers, exact in doubles, of rows whose magnitudes add up to most."""
-        total: Any = 0.0
+        total = np.zeros((self.parts[-1].stop, self.parts[-1].stop))
         for begin in range(0, len(codes[0]), _BLOCK):
             part = slice(begin, begin + _BLOCK)
             each = zip(tables, codes, strict=True)
             rows = np.hstack([table[at[part]] for table, at in each]).astype(np.float64)
             rows *= np.minimum(1.0, most / np.maximum(np.abs(rows).sum(axis=1), 1.0))[:, None]
             rows = np.trunc(rows)
-            total = total + rows.T @ rows
+            total += rows.T @ rows
         for own in self.parts:
             total[own, own] = 0.0
         return np.asarray(np.abs(total).max(axis=1), dtype=np.int64)
@@ -468,42 +484,137 @@ def infer(
         raise InvalidParameter("confidence must lie strictly between 0 and 1.")
     if (table is None) == (n_samples is None):
         raise InvalidParameter("table: give the records, or n_samples to see what to expect.")
-    first = float(_FIRST * epsilon)
-    rest = at_most(minus(exact(epsilon), exact(first)))
     if n_samples is not None:
         return _forecast(model, n_samples, epsilon, confidence)
-    fitted, space, n = _opened(model)
-    features = [column.feature for column in space.columns]
+    fitted, n = _opened(model)
     if n_rows_of(table) != n:
         raise InvalidData("table must hold the records that the model was learned from, all.")
-    cells = declared_columns(table, [one.column for one in features])
-    codes = each_column(features, lambda one: one.vertices(cells[one.column]))
-    exactly, asked = space.summed(codes), space.sums(first)
-    guarantee = Together((asked, _asked(rest, 1)), THEOREM).guarantee()
-    purpose, origin = "intervals of coefficients", Origin(model=fitted.digest())
+    assert fitted.encoder is not None
+    encoder, digest = fitted.encoder.transformer(), fitted.digest()
+    rows = encoder.coded(encoder.codes(table))
+    steps = intervals(fitted, digest, "", n, epsilon, confidence)
+    guarantee, origin = _asked(epsilon, 1).guarantee(), Origin(model=digest)
+    purpose = "intervals of coefficients"
     with charged(budget, guarantee, random_state, purpose=purpose, origin=origin) as ticket:
-        seen = ticket.draw(asked, exactly)[0][0].astype(np.float64)
-        tables, deviations = space.scaled(seen, n)
-        most = math.ceil(deviations.sum())
-        then = space.largest(rest, tables, most)
-        products = ticket.draw(then, space.products(codes, tables, most))[0][0].astype(np.float64)
-        # Public from here on: draws of populations hide nothing.
-        draws = np.random.default_rng(0)
-        weights, drawn = space.weights(fitted), []
-        for _ in range(_POPULATIONS):
-            each = zip(space.columns, space.split(seen), strict=True)
-            laws = [one.law(own, asked.scale / STEPS, n, draws) for one, own in each]
-            alike = _alike(products, then.scale, n * _FINE * deviations, draws)
-            drawn.append(space.inverted(weights, space.population(laws, alike, draws), n))
-        paid = {"receipt": ticket.receipt, "simulated": ticket.simulated}
-        missed = space.missed(seen, asked.scale / STEPS, n)
-        found = _told(space, drawn, n, confidence, missed, guarantee=guarantee, **paid)
+
+        def answer(ask: Ask) -> Told:
+            assert isinstance(ask.asked, Intervals)
+            stream = ticket.stream(ask.asked.operation, ask.step)
+            return Told(("",), stacked([ask.asked.release(rows, np.empty(0), stream)]))
+
+        found = drive(steps, answer)
+        assert found is not None
         ticket.made = quality_digest(found.quality())
-    return found
+        return replace(found, receipt=ticket.receipt, simulated=ticket.simulated)
+
+
+def shared(epsilon: float) -> tuple[float, float]:
+    """Return the parts of the fit, and of what intervals ask beside it."""
+    fit = float((1 - ASKED) * epsilon)
+    return fit, at_most(minus(exact(epsilon), exact(fit)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Intervals(Measured):
+    """What intervals ask of the records that a model was learned from.
+
+    Sums of every column; once these are known, the largest products.
+    """
+
+    operation: ClassVar[str] = "intervals"
+    farthest: ClassVar[int] = 1 << 62  #: No answer lies beyond
+    model: str  #: Names what was learned
+    space: _Space
+    n_samples: int
+    epsilon: float
+    sums: Integers | None = None  #: As they were answered
+
+    @cached_property
+    def scaled(self) -> tuple[list[Integers], Floats, int]:
+        """What vertices count as, deviations of it, and the largest sum of a row's magnitudes."""
+        assert self.sums is not None
+        tables, deviations = self.space.scaled(self.sums.astype(np.float64), self.n_samples)
+        return tables, deviations, math.ceil(deviations.sum())
+
+    @cached_property
+    def mechanism(self) -> Point:
+        """The measurement, which knows its price."""
+        if self.sums is None:
+            return self.space.sums(self.epsilon)
+        tables, _, most = self.scaled
+        return self.space.largest(self.epsilon, tables, most)
+
+    @property
+    def size(self) -> int:
+        """How many numbers an answer has."""
+        columns = self.space.columns
+        if self.sums is None:
+            return sum(one.counted.shape[1] for one in columns)
+        return sum(one.table.shape[1] for one in columns)
+
+    @override
+    def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
+        codes = _vertices(X)
+        if self.sums is None:
+            found = self.space.summed(codes)
+        else:
+            tables, _, most = self.scaled
+            found = self.space.products(codes, tables, most)
+        ((noised,),) = source.draw(self.mechanism, found)
+        return {"counts": np.clip(noised, -self.farthest, self.farthest)}
+
+
+def _vertices(rows: Coded) -> list[Integers]:
+    """Return the vertex of every record in every column: of columns that share codes, too."""
+    found: dict[int, Integers] = {}
+    for codes, group in zip(rows.codes, rows.groups, strict=True):
+        sizes = [len(rows.tables[j]) for j in group]
+        found |= zip(group, np.unravel_index(codes, sizes, order="F"), strict=True)
+    return [found[j] for j in range(len(found))]
+
+
+def intervals(
+    fitted: Linear,  # Of purpose="inference"
+    digest: str,  # What it is known by
+    name: str,  # Whose records it was learned from
+    n: int,  # How many these are
+    epsilon: float,  # The price of what is asked for
+    confidence: float = 0.95,
+    step: int = 0,  # Of the first question
+) -> Protocol[Inference | None]:
+    """Ask what rows are like, and return what is said of the terms; None of what is made up."""
+    assert fitted.encoder is not None
+    space = _Space.of(fitted.encoder.transformer(), fitted.facts)
+    first = float(_FIRST * epsilon)
+    asked = Intervals(model=digest, space=space, n_samples=n, epsilon=first)
+    sums = (yield Ask(asked, {name: n}, step)).arrays["counts"][0]
+    rest = at_most(minus(exact(epsilon), exact(first)))
+    then = replace(asked, epsilon=rest, sums=sums)
+    told = yield Ask(then, {name: n}, step + 1)
+    if told.made_up:
+        return None
+    # Public from here on: draws of populations hide nothing.
+    seen, products = (one.astype(np.float64) for one in (sums, told.arrays["counts"][0]))
+    scale, deviations = asked.mechanism.scale / STEPS, then.scaled[1]
+    draws, weights, drawn = np.random.default_rng(0), space.weights(fitted), []
+    for _ in range(_POPULATIONS):
+        each = zip(space.columns, space.split(seen), strict=True)
+        laws = [one.law(own, scale, n, draws) for one, own in each]
+        alike = _alike(products, then.mechanism.scale, n * _FINE * deviations, draws)
+        drawn.append(space.inverted(weights, space.population(laws, alike, draws), n))
+    guarantee = _asked(epsilon, 1).guarantee()
+    return _told(space, drawn, n, confidence, space.missed(seen, scale, n), guarantee)
 
 
 def _told(
-    space: _Space, drawn: Sequence[_Answer], n: int, confidence: float, missed: Floats, **paid: Any
+    space: _Space,
+    drawn: Sequence[_Answer],
+    n: int,
+    confidence: float,
+    missed: Floats,
+    guarantee: Guarantee,
+    *,
+    ahead: bool = False,  # Whether nothing was asked
 ) -> Inference:
     """Return what populations say together, as far as it is estimable."""
     z = float(special.ndtri((1 + confidence) / 2))
@@ -512,7 +623,6 @@ def _told(
     clear = np.mean([one.clear for one in drawn], axis=0)
     noise = np.mean([one.variances for one in drawn], axis=0) + apart - clear
     noise = np.maximum(_SAFE**2 * noise, 1e-12)
-    ahead = paid.get("receipt") is None
     most = np.minimum(_HALF / z, _OWN * _PRIOR * np.linalg.norm(space.contrasts, axis=1))
     # Of so many times the records noise has its square less, and what is left open once.
     needed = 2 * noise / (np.sqrt(clear**2 + 4 * noise * most**2) - clear)
@@ -543,11 +653,11 @@ def _told(
         note = "no intervals are known to be true where columns nearly decide the outcome"
     elif more:
         note += f". Not estimable at this epsilon: {', '.join(refused)}"
-    return Inference(tuple(lines), f"{note}.", n, more, confidence, **paid)
+    return Inference(tuple(lines), f"{note}.", n, more, confidence, guarantee)
 
 
-def _opened(model: Any) -> tuple[Linear, _Space, int]:
-    """Return a fit for inference, and where it was learned; refuse any other."""
+def _opened(model: Any) -> tuple[Linear, int]:
+    """Return a fit for inference, and its public number of records; refuse any other."""
     fitted = getattr(model, "model_", getattr(model, "model", None))
     promise = getattr(model, "guarantee_", getattr(model, "guarantee", None))
     if not isinstance(fitted, Linear) or not isinstance(promise, Guarantee):
@@ -557,10 +667,9 @@ def _opened(model: Any) -> tuple[Linear, _Space, int]:
     pure = facts.noises is not None and promise.neighbours is Neighbours.REPLACE_ONE
     if facts.loss != "logistic" or fitted.encoder is None or n is None or not alone or not pure:
         raise InvalidParameter(_REFUSED)
-    encoder = fitted.encoder.transformer()
-    if encoder.form != "straight":
+    if fitted.encoder.form != "straight":
         raise InvalidParameter(_REFUSED)
-    return fitted, _Space.of(encoder, facts), n
+    return fitted, n
 
 
 _REFUSED = (
@@ -569,22 +678,35 @@ _REFUSED = (
 )
 
 
+def _ahead(estimator: Any, n: int) -> _Space | None:
+    """Return where a fit for inference will be learned; None where it has no intervals."""
+    asked = getattr(estimator, "purpose", None) == "inference"
+    encoder = estimator.encoder_for({"": n}) if asked else None
+    if encoder is None or encoder.form != "straight":
+        return None
+    names = encoder.names
+    plan = estimator.plan(PublicFacts(n_samples=n, n_features=len(names), features=names))
+    hidden = plan.guarantee().neighbours is not Neighbours.REPLACE_ONE
+    if not isinstance(plan, LinearPlan) or hidden or plan.facts().noises is None:
+        return None
+    return _Space.of(encoder, plan.facts())
+
+
+def has_intervals(estimator: Any, n_samples: int) -> bool:
+    """Whether intervals of a fit, of so many records, are known to be true."""
+    return _ahead(estimator, n_samples) is not None
+
+
 def _forecast(model: Any, n: int, epsilon: float, confidence: float) -> Inference:
     """Return how wide intervals will be, by declared facts and moderate correlations."""
-    asked = getattr(model, "purpose", None) == "inference"
-    encoder = model.encoder_for({"": n}) if asked else None
-    if encoder is None or encoder.form != "straight":
+    space, draws = _ahead(model, n), np.random.default_rng(0)
+    if space is None:
         raise InvalidParameter(_REFUSED)
-    names = encoder.names
-    plan = model.plan(PublicFacts(n_samples=n, n_features=len(names), features=names))
-    if plan.facts().noises is None:
-        raise InvalidParameter(_REFUSED)
-    space, draws = _Space.of(encoder, plan.facts()), np.random.default_rng(0)
     drawn, scale = [], space.sums(_FIRST * epsilon).scale / STEPS
     expected = np.concatenate([one.expected(n) for one in space.columns])
     for _ in range(_POPULATIONS):
         laws = [one.law(one.expected(n), scale, n, draws) for one in space.columns]
         alike = _alike(None, 1.0, space.ridges[:-1], draws)
         drawn.append(space.inverted(space.centre, space.population(laws, alike, draws), n))
-    missed = space.missed(STEPS * expected, scale, n)
-    return _told(space, drawn, n, confidence, missed, guarantee=_asked(epsilon, 1).guarantee())
+    missed, guarantee = space.missed(STEPS * expected, scale, n), _asked(epsilon, 1).guarantee()
+    return _told(space, drawn, n, confidence, missed, guarantee, ahead=True)

@@ -428,6 +428,9 @@ class _Listener(SeededSource):
         super().__init__(0)
         self._first, self.terms = first, list[Term]()
 
+    def stream(self, label: str, step: int) -> _Listener:  # noqa: ARG002
+        return self
+
     def answer(self, made: Any, rows: object, stream: RandomSource) -> Any:
         del stream
         self.terms.append(Term(str(len(self.terms)), made, rows))

@@ -156,6 +156,7 @@ Plain = Annotated[
     Annotated[str, Strict()] | Annotated[int, Strict()] | Real | Truth,
     AfterValidator(lambda x: int(x) if isinstance(x, float) and x.is_integer() else x),
 ]
+Title = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Tokens = Annotated[tuple[Plain, ...], BeforeValidator(_listed)]
 Values = Annotated[Tokens, AfterValidator(_apart)]
 _VALUES = TypeAdapter[tuple[Value, ...]](Values)
@@ -188,9 +189,15 @@ class Declared(ABC):
     """A column's name with facts, each of which is checked by itself."""
 
     column: str
+    title: str | None
     kind: ClassVar[str] = ""  #: As schemas write it; that of a label is not written
     #: The values that the table may hold; none where any number may stand.
     known: tuple[Value, ...] = ()
+
+    @property
+    def titled(self) -> str:
+        """What people call the column, and its name."""
+        return self.column if self.title is None else f"{self.title} ({self.column})"
 
     @property
     @abstractmethod
@@ -242,6 +249,8 @@ class Feature(Declared):
     ----------
     column : str
         Name in the table.
+    title : str, optional
+        What people call it, with its unit.
     na : value or list of values, optional
         What the table writes where a value is missing, beside empty cells: ``["?", -1]``.
     missing : "center", value or "indicator", optional
@@ -256,6 +265,7 @@ class Feature(Declared):
     """
 
     column: str = field(kw_only=False)
+    title: Title | None = None
     na: Tokens = ()
     missing: Plain | None = None
     missing_share: Share | None = None
@@ -403,8 +413,6 @@ class Number(Feature):
 
     Parameters
     ----------
-    column : str
-        Name in the table.
     bounds : pair of float
         Smallest and largest meaningful value; what lies outside is moved to the nearest of them.
     dates : str, optional
@@ -418,7 +426,7 @@ class Number(Feature):
         Whether the number may matter in a curve and not in a straight line: yes, no, by the public
         rule of the estimator, or with these knots, from the lowest to the highest. Otherwise
         there are eight knots between the bounds, or as many as there are whole numbers.
-    na, missing, missing_share, importance, sign
+    column, title, na, missing, missing_share, importance, sign
         See :class:`~confrere.data.features.Feature`.
     """
 
@@ -677,8 +685,6 @@ class Ordered(Discrete):
 
     Parameters
     ----------
-    column : str
-        Name in the table.
     levels : list of values
         From the lowest to the highest.
     scores : list of float, optional
@@ -687,7 +693,7 @@ class Ordered(Discrete):
         Public share of each level.
     mean, sd : float, optional
         Public mean and standard deviation of the scores, instead of ``shares``.
-    na, missing, missing_share, importance, sign
+    column, title, na, missing, missing_share, importance, sign
         See :class:`~confrere.data.features.Feature`.
     """
 
@@ -748,13 +754,11 @@ class Flag(Discrete):
 
     Parameters
     ----------
-    column : str
-        Name in the table.
     true, false : value or list of values, default=True and False
         What the table writes for yes and for no; True also stands for 1 and False for 0.
     share : float, default=0.5
         Public share of yes; unless declared, yes is 1 and no is -1.
-    na, missing, missing_share, importance, sign
+    column, title, na, missing, missing_share, importance, sign
         See :class:`~confrere.data.features.Feature`.
     """
 
@@ -799,8 +803,6 @@ class Category(Discrete):
 
     Parameters
     ----------
-    column : str
-        Name in the table.
     values : list of values
         All that may appear.
     unknown : str, optional
@@ -900,6 +902,7 @@ class Outcome(Declared):
     """What is to be predicted. A kind of it has facts, and says what becomes of its cells."""
 
     column: str = field(kw_only=False)
+    title: Title | None = None  #: What people call it
     #: What :meth:`encode` gives, sorted, and what each is called; nothing where it gives numbers.
     labels: ClassVar[tuple[Value, ...]] = ()
     names: ClassVar[tuple[Value, ...]] = ()

@@ -8,7 +8,8 @@ of what was released and of public facts.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -143,6 +144,8 @@ class Summary(Shown):
 
     lines: tuple[TermLine, ...]
     note: str  #: What the numbers may be read as
+    #: What people call columns, by their names.
+    titles: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     title = "Model"
 
     def columns(self) -> dict[str, list[Any]]:
@@ -162,11 +165,17 @@ class Summary(Shown):
     def table(self) -> Table:
         """The table for people: without columns that say nothing."""
         shown = {name: [_shown(name, x) for x in own] for name, own in self.columns().items()}
+        named = next(iter(shown))  # of a term, or a column
+        shown[named] = [self._titled(one) for one in shown[named]]
         said = {name: column for name, column in shown.items() if any(column)}
         titles = {name: name.replace("_", " ").replace("or ", "OR ") for name in said}
         numbers = [titles[name] for name in said if name not in _WORDS]
         rows = list(zip(*said.values(), strict=True))
         return Table(list(titles.values()), rows, right=numbers, title=self.title)
+
+    def _titled(self, term: str) -> str:
+        column, *value = term.partition("=")
+        return "".join([self.titles.get(column, column), *value])
 
     @override
     def view(self) -> Panel:
@@ -206,7 +215,14 @@ def summarised(model: Linear) -> Summary:
         for label, coef, intercept in zip(labels, model.coef, model.intercept, strict=True)
         for effect in found
     ]
-    return Summary(tuple(lines), LOG_ODDS if model.facts.loss == "logistic" else SCORES)
+    note = LOG_ODDS if model.facts.loss == "logistic" else SCORES
+    return Summary(tuple(lines), note, titles=titles_of(model))
+
+
+def titles_of(model: Model) -> dict[str, str]:
+    """Return what people call the columns of a model's schema."""
+    features = () if model.encoder is None else model.encoder.schema.features
+    return {one.column: one.titled for one in features}
 
 
 @dataclass(frozen=True)
@@ -249,7 +265,8 @@ def scorecard(model: Model, doubling: float, level: float) -> Scorecard:
     odds = link.probabilities(np.arange(-4.0, 5.0) * math.log(2))[:, 1]
     shares = (f"{level + k * doubling:g}: {share:.3f}" for k, share in enumerate(odds, -4))
     note = f"Points in all, and the probability of {model.labels[1]}: {', '.join(shares)}"
-    return Scorecard((Points("start", "everybody", round(start)), *lines), note)
+    first = Points("start", "everybody", round(start))
+    return Scorecard((first, *lines), note, titles=titles_of(model))
 
 
 def _bins(feature: Feature) -> tuple[list[str], NDArray[np.intp]]:

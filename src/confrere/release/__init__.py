@@ -1,11 +1,6 @@
 """What leaves an organisation: noised arrays, public facts, and the card that describes them."""
 
-from confrere.release.additions import (
-    SignedAddition,
-    add_evaluation,
-    quality_digest,
-    read_additions,
-)
+from confrere.release.additions import SignedAddition, add_evaluation, read_additions
 from confrere.release.card import (
     Adversary,
     Approval,
@@ -15,6 +10,7 @@ from confrere.release.card import (
     Utility,
     build_card,
     card_schema,
+    quality_digest,
 )
 from confrere.release.folder import read_folder
 from confrere.release.release import (

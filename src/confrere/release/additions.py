@@ -12,15 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from confrere.errors import InvalidParameter, InvalidRelease, SignatureError, SimulatedRelease
 from confrere.ledger import Receipt
-from confrere.model.strict_json import canonical_bytes, json_bytes, read_json, validated
-from confrere.model.summary import TermLine
-from confrere.release.card import STRICT, Line, ReceiptForm, ReleaseId, Sha256, Text, Time
+from confrere.model.strict_json import json_bytes, read_json, validated
+from confrere.release.card import CardPart, Quality, ReceiptForm, ReleaseId, Sha256, Text, Time
 from confrere.release.folder import (
     ADDITIONS,
     PARTY,
@@ -44,61 +43,8 @@ from confrere.release.signing import (
 ADDITION_NAMESPACE = "confrere-addition"
 SCHEMA = "confrere-addition/1"
 
-Share = Annotated[float, Field(ge=0, le=1)]
 
-
-class _Part(BaseModel):
-    model_config = STRICT
-
-
-class Measure(_Part):
-    """One number with its interval."""
-
-    name: Text
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        """Return it for people; an interval that excludes nothing is none."""
-        if (self.low, self.high) == (0, 1):
-            return "not measurable at this epsilon"
-        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
-
-
-class CalibrationRange(_Part):
-    """Records whose predicted probability lies in a range: how many, and the share of positives."""
-
-    from_: Share = Field(alias="from")
-    to: Share
-    records: float
-    value: float
-    low: float
-    high: float
-
-
-class Quality(_Part):
-    """What an evaluation found."""
-
-    records: Annotated[int, Field(gt=0)]
-    confidence: Annotated[float, Field(gt=0, lt=1)]
-    positive: Text | None = None
-    measures: list[Measure] = Field(default_factory=list)
-    calibration: list[CalibrationRange] = Field(default_factory=list)
-    terms: list[TermLine] = Field(default_factory=list)  #: Of a model that is read
-    note: Line = ""  #: What they may be read as
-
-    def digest(self) -> str:
-        """Return the hash that the ledger's row holds."""
-        return quality_digest(self.model_dump(mode="json"))
-
-
-def quality_digest(found: Mapping[str, Any]) -> str:
-    """Return the hash of what an evaluation found, as plain values; without what it did not."""
-    return sha256(canonical_bytes({key: one for key, one in found.items() if one}))
-
-
-class Addition(_Part):
+class Addition(CardPart):
     """A file of ``additions/``."""
 
     schema_: Literal["confrere-addition/1"] = Field(alias="schema")

@@ -34,7 +34,9 @@ from confrere.errors import ConfrereError, InvalidParameter, InvalidRelease
 from confrere.kernel.guarantee import Unit, at_most, exact, minus
 from confrere.ledger import Ledger, Receipt
 from confrere.model import Model
-from confrere.model.strict_json import validated
+from confrere.model.strict_json import canonical_bytes, validated
+from confrere.model.summary import TermLine
+from confrere.release.folder import sha256
 from confrere.release.spending import NOT_STATED, Spending, facts_of_spending
 from confrere.trust import TRUST, Trust
 
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from confrere.release.release import Release
 
 
-SCHEMA = "confrere-card/4"
+SCHEMA = "confrere-card/5"
 
 #: Differential privacy bounds a risk; nothing in a card may claim that there is none.
 _FORBIDDEN = re.compile("anonym", re.IGNORECASE)
@@ -87,11 +89,13 @@ STRICT = ConfigDict(
 )
 
 
-class _Part(BaseModel):
+class CardPart(BaseModel):
+    """A table of a card: its keys and no others."""
+
     model_config = STRICT
 
 
-class Product(_Part):
+class Product(CardPart):
     """What was made, and what for."""
 
     title: Text
@@ -141,7 +145,7 @@ class Utility:
     zero_data: float | None = None
 
 
-class Seen(_Part):
+class Seen(CardPart):
     """Somebody who sees something; without an epsilon they are printed NOT PROTECTED."""
 
     who: Text
@@ -150,7 +154,7 @@ class Seen(_Part):
     delta: Delta | None
 
 
-class PartyPrice(_Part):
+class PartyPrice(CardPart):
     """What one organisation paid."""
 
     party: Text
@@ -159,14 +163,14 @@ class PartyPrice(_Part):
     recorded: bool
 
 
-class AcrossParties(_Part):
+class AcrossParties(CardPart):
     """In how many organisations' data one unit may be, and why."""
 
     assumption: Text
     parties_per_unit: PositiveInt
 
 
-class CardPromise(_Part):
+class CardPromise(CardPart):
     """What is promised, about which change of the data, and against whom."""
 
     definition: Literal["pure differential privacy", "approximate differential privacy"]
@@ -182,7 +186,57 @@ class CardPromise(_Part):
     adversaries: Annotated[list[Seen], Field(min_length=2)]
 
 
-class CardTrust(_Part):
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Measure(CardPart):
+    """One number with its interval."""
+
+    name: Text
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Return it for people; an interval that excludes nothing is none."""
+        if (self.low, self.high) == (0, 1):
+            return "not measurable at this epsilon"
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+class CalibrationRange(CardPart):
+    """Records whose predicted probability lies in a range: how many, and the share of positives."""
+
+    from_: Share = Field(alias="from")
+    to: Share
+    records: float
+    value: float
+    low: float
+    high: float
+
+
+class Quality(CardPart):
+    """What an evaluation found."""
+
+    records: Annotated[int, Field(gt=0)]
+    confidence: Annotated[float, Field(gt=0, lt=1)]
+    positive: Text | None = None
+    measures: list[Measure] = Field(default_factory=list)
+    calibration: list[CalibrationRange] = Field(default_factory=list)
+    terms: list[TermLine] = Field(default_factory=list)  #: Of a model that is read
+    note: Line = ""  #: What they may be read as
+
+    def digest(self) -> str:
+        """Return the hash that the ledger's row holds."""
+        return quality_digest(self.model_dump(mode="json"))
+
+
+def quality_digest(found: Mapping[str, Any]) -> str:
+    """Return the hash of what an evaluation found, as plain values; without what it did not."""
+    return sha256(canonical_bytes({key: one for key, one in found.items() if one}))
+
+
+class CardTrust(CardPart):
     """Who has to be trusted with what; ``kind`` as :class:`~confrere.trust.Trust` says it."""
 
     kind: Annotated[str, _pattern(TRUST)] | None = None
@@ -190,7 +244,7 @@ class CardTrust(_Part):
     assumptions: Texts
 
 
-class Mechanism(_Part):
+class Mechanism(CardPart):
     """The proof, the source of the noise, and what the proof takes as public."""
 
     theorem: Text
@@ -198,7 +252,7 @@ class Mechanism(_Part):
     public: Texts
 
 
-class GuaranteeForm(_Part):
+class GuaranteeForm(CardPart):
     """A guarantee, as plain values."""
 
     epsilon: Epsilon
@@ -210,7 +264,7 @@ class GuaranteeForm(_Part):
     assumptions: Texts
 
 
-class ApprovalForm(_Part):
+class ApprovalForm(CardPart):
     """Who agreed to a charge, as plain values."""
 
     name: Text
@@ -219,7 +273,7 @@ class ApprovalForm(_Part):
     justification: Text | None = None
 
 
-class ReceiptForm(_Part):
+class ReceiptForm(CardPart):
     """A receipt, as plain values."""
 
     ledger_id: Text
@@ -236,14 +290,14 @@ class ReceiptForm(_Part):
     approval: ApprovalForm | None = None
 
 
-class PaidForm(_Part):
+class PaidForm(CardPart):
     """What one organisation paid, as plain values."""
 
     guarantee: GuaranteeForm
     receipts: list[ReceiptForm]
 
 
-class Accounting(_Part):
+class Accounting(CardPart):
     """Every receipt, and how the price follows from them."""
 
     method: Text
@@ -252,7 +306,7 @@ class Accounting(_Part):
     parties: dict[Text, PaidForm]
 
 
-class PriorSpend(_Part):
+class PriorSpend(CardPart):
     """The account's budget just before and just after the charge; of a year, if the cap is."""
 
     account: Text
@@ -263,7 +317,7 @@ class PriorSpend(_Part):
     year: int | None = None
 
 
-class Risk(_Part):
+class Risk(CardPart):
     """What an attacker can find, in numbers and in words."""
 
     false_alarm_rate: Annotated[float, Field(gt=0, lt=1)]
@@ -271,7 +325,7 @@ class Risk(_Part):
     text: Text
 
 
-class LedgerHead(_Part):
+class LedgerHead(CardPart):
     """Where the ledger stood when the release was paid."""
 
     ledger_id: Text
@@ -279,7 +333,7 @@ class LedgerHead(_Part):
     hash: Text
 
 
-class Card(_Part):
+class Card(CardPart):
     """A valid card: of the right shape, and consistent with its receipts.
 
     Raises
@@ -288,7 +342,7 @@ class Card(_Part):
         Naming the key that is wrong, never its value.
     """
 
-    schema_: Literal["confrere-card/4"] = Field(alias="schema")
+    schema_: Literal["confrere-card/5"] = Field(alias="schema")
     release_id: ReleaseId
     created: Time
     product: Product
@@ -304,6 +358,7 @@ class Card(_Part):
     post_processing: Texts
     implementation: dict[Text, Text]
     utility: list[Utility]
+    quality: Quality | None  #: What was asked of the same records, with the fit
     risk_in_words: Risk
     justification: Text | None
     approvals: list[Approval]
@@ -426,66 +481,32 @@ class Adversary:
 
 @dataclass(frozen=True)
 class CardNotes:
-    """Everything on a card that a ledger does not know.
+    """Everything on a card that a ledger does not know."""
 
-    Parameters
-    ----------
-    title, purpose : str, optional
-        What was made, and what for.
-    not_for : tuple of str
-        What it must not be used for.
-    curators : tuple of Curator
-        Who answers for it.
-    unit_detail : str, optional
-        What a record is, for a reader: "one patient".
-    max_rows_per_unit : int, default=1
-        Records of one unit at most; the price is multiplied by it.
-    parties_per_unit : int, default=1
-        Organisations in whose data one unit may be; their prices are added.
-    across_parties : str, optional
-        Why that number is right.
-    adversaries : tuple of Adversary
-        Who else sees what.
-    trust : str, optional
-        Who has to be trusted with what.
-    trust_kind : Trust, optional
-        The same in the words that policies and grants are made of.
-    unprotected, preprocessing, post_processing : tuple of str
-        In words, after what the library itself knows.
-    tuning : str, optional
-        How parameters were chosen, and who paid.
-    utility : tuple of Utility
-        Quality.
-    justification : str, optional
-        Why this epsilon; by default what those say who approved the charges.
-    approvals : tuple of Approval
-        Who agreed, besides those who approved the charges.
-    study_sha256 : str, optional
-        The study file's hash.
-    replaces : str, optional
-        ``release_id`` of the release that this one replaces.
-    """
-
+    #: ``title``, ``purpose``, ``not_for``: what was made, what for, and what not.
     title: str | None = None
     purpose: str | None = None
     not_for: tuple[str, ...] = ()
-    curators: tuple[Curator, ...] = ()
-    unit_detail: str | None = None
-    max_rows_per_unit: int = 1
-    parties_per_unit: int = 1
-    across_parties: str | None = None
-    adversaries: tuple[Adversary, ...] = ()
+    curators: tuple[Curator, ...] = ()  #: Who answers for it
+    unit_detail: str | None = None  #: What a record is, for a reader: "one patient"
+    max_rows_per_unit: int = 1  #: Records of one unit at most: the price is multiplied by it
+    parties_per_unit: int = 1  #: Organisations in whose data one unit may be: prices are added
+    across_parties: str | None = None  #: Why that number is right
+    adversaries: tuple[Adversary, ...] = ()  #: Who else sees what
+    #: Who has to be trusted with what, and that in the words that policies are made of.
     trust: str | None = None
     trust_kind: Trust | None = None
+    #: In words, after what the library itself knows.
     unprotected: tuple[str, ...] = ()
     preprocessing: tuple[str, ...] = ()
-    tuning: str | None = None
     post_processing: tuple[str, ...] = ()
+    tuning: str | None = None  #: How parameters were chosen, and who paid
     utility: tuple[Utility, ...] = ()
-    justification: str | None = None
-    approvals: tuple[Approval, ...] = ()
+    quality: Mapping[str, Any] | None = None  #: What was asked of the same records, with the fit
+    justification: str | None = None  #: Why this epsilon, if not as those say who approved charges
+    approvals: tuple[Approval, ...] = ()  #: Who agreed, besides those
     study_sha256: str | None = None
-    replaces: str | None = None
+    replaces: str | None = None  #: ``release_id`` of the one that this one replaces
 
 
 _EVERYONE = Adversary(
@@ -539,12 +560,13 @@ def build_card(
         },
         "mechanism": {},
         "accounting": spending.to_dict(),
-        "prior_spend": None if ledger is None else prior_spend(ledger, spending.receipt),
+        "prior_spend": None if ledger is None else prior_spend(ledger, spending),
         "preprocessing": [*before, *said.preprocessing],
         "tuning": said.tuning or NOT_STATED,
         "post_processing": [link, *said.post_processing],
         "implementation": _implementation(),
         "utility": [asdict(one) for one in said.utility],
+        "quality": None if said.quality is None else dict(said.quality),
         "justification": said.justification or _justification(spending),
         "approvals": [asdict(one) for one in (*said.approvals, *_approvals(spending))],
         "study_sha256": said.study_sha256,
@@ -561,27 +583,28 @@ def build_card(
     return Card.from_dict(document)
 
 
-def prior_spend(ledger: Ledger, receipt: Receipt | None) -> dict[str, Any]:
-    """Return the account's budget just before and just after the charge, from the ledger itself.
+def prior_spend(ledger: Ledger, spending: Spending) -> dict[str, Any]:
+    """Return the account's budget just before and just after the charges, from the ledger itself.
 
     Raises InvalidParameter if the ledger has no such charge.
     """
+    receipt = spending.receipt
     entries = [] if receipt is None else ledger.entries(receipt.account)
-    own = [entry for entry in entries if receipt and (entry.row, entry.hash) == _key(receipt)]
-    if receipt is None or not own:
+    if receipt is None or _key(receipt) not in {(entry.row, entry.hash) for entry in entries}:
         raise InvalidParameter("ledger: it has no charge for this release; give the one charged.")
-    year, after = own[0].year, own[0].counted
-    earlier = [entry for entry in entries if entry.row < receipt.row and entry.year == year]
+    rows = [one.row for one in spending.charges(receipt)]
+    last = next(entry for entry in entries if entry.row == max(rows))
+    earlier = [one for one in entries if one.row < min(rows) and one.year == last.year]
     account = next(one for one in ledger.accounts() if one.name == receipt.account)
     caps = [change.epsilon for change in account.history if change.row < receipt.row]
     cap = next((one for one in reversed(caps) if one is not None), None)
     return {
         "account": receipt.account,
         "before": max((entry.counted for entry in earlier), default=0.0),
-        "after": after,
+        "after": last.counted,
         "cap": cap,
-        "left": None if cap is None else at_most(minus(exact(cap), exact(after))),
-        "year": year,
+        "left": None if cap is None else at_most(minus(exact(cap), exact(last.counted))),
+        "year": last.year,
     }
 
 

@@ -40,7 +40,7 @@ from confrere.model import Linear, Model
 from confrere.model.model_json import check_npz, model_document, npz_bytes, read_document
 from confrere.model.onnx_graph import onnx_bytes
 from confrere.model.strict_json import canonical_bytes, json_bytes, read_json
-from confrere.model.summary import Summary, summarised
+from confrere.model.summary import Scorecard, Summary, scorecard, summarised, titles_of
 from confrere.release.additions import SignedAddition, check_addition, read_additions
 from confrere.release.card import Card, CardNotes, build_card, prior_spend, processing
 from confrere.release.folder import (
@@ -115,14 +115,27 @@ class Release(Shown):
     def terms(self, additions: Sequence[SignedAddition] = ()) -> Summary | None:
         """Return the table of a linear model: of its last intervals, if there are any."""
         told = sorted((one.addition for one in additions), key=lambda one: one.created)
-        for quality in (one.quality for one in reversed(told) if one.quality.terms):
-            return Summary(tuple(quality.terms), quality.note)
+        with_it = () if self.card.quality is None else (self.card.quality,)
+        for quality in (*(one.quality for one in reversed(told)), *with_it):
+            if quality.terms:
+                return Summary(tuple(quality.terms), quality.note, titles=titles_of(self.model))
         return summarised(self.model) if isinstance(self.model, Linear) else None
 
     @property
     def spending(self) -> Spending:
         """What was promised and what was paid."""
         return Spending(self.guarantee, self.receipt, self.parties)
+
+    def scorecard(self, *, doubling: float = 20.0, level: float = 600.0) -> Scorecard:
+        """Return points per bin of every column, to add by hand."""
+        return scorecard(self.model, doubling, level)
+
+    def made_of(self, receipt: Receipt) -> str:
+        """Return the digest of what was paid for: the model, or what was asked beside it."""
+        quality = self.card.quality
+        if quality is None or self.receipt in (None, receipt):
+            return self.model.digest()
+        return quality.digest()
 
     @property
     def release_id(self) -> str:
@@ -463,11 +476,11 @@ def _check_ledger(release: Release, ledger: Ledger) -> None:
         except LedgerError as error:
             raise InvalidRelease(f"the ledger is not whole: {error}") from error
     for receipt in own_model:
-        if release.receipt in (None, receipt):
-            _check_digest(release, entries[receipt.row])
+        if release.receipt is None or receipt in release.spending.charges(release.receipt):
+            _check_digest(release.made_of(receipt), entries[receipt.row])
     if release.receipt in own:
         budget = release.card.prior_spend
-        if budget is not None and budget.model_dump() != prior_spend(ledger, release.receipt):
+        if budget is not None and budget.model_dump() != prior_spend(ledger, release.spending):
             raise InvalidRelease("card.json: prior_spend is not the ledger's; do not use it.")
 
 
@@ -521,14 +534,14 @@ def _check_study(card: Card, entry: Entry) -> None:
         )
 
 
-def _check_digest(release: Release, entry: Entry) -> None:
+def _check_digest(digest: str, entry: Entry) -> None:
     """One charge, one model: a receipt cannot stand behind another one.
 
     A row of a run names the party's own answer, and further rows name the models that were made
     of it together with others.
     """
     if entry.origin.run:
-        if release.model.digest() not in entry.models:
+        if digest not in entry.models:
             raise InvalidRelease(
                 f"row {entry.row} of the ledger paid for an answer of which another model was made."
             )
@@ -536,7 +549,7 @@ def _check_digest(release: Release, entry: Entry) -> None:
     if entry.digest is None:
         raise InvalidRelease(f"row {entry.row} of the ledger does not name what was released.")
     # An encoder that stood before the estimator became part of the model when it was released.
-    if release.model.digest() not in (entry.digest, *entry.models):
+    if digest not in (entry.digest, *entry.models):
         raise InvalidRelease(f"row {entry.row} of the ledger paid for another model than this.")
 
 

@@ -13,11 +13,12 @@ from confrere.release import (
     add_evaluation,
     generate_key,
     load_release,
+    quality_digest,
     read_additions,
     read_folder,
     verify_release,
 )
-from confrere.release.additions import ADDITION_NAMESPACE, quality_digest
+from confrere.release.additions import ADDITION_NAMESPACE
 from confrere.release.signing import sign_bytes
 
 QUALITY = {

@@ -20,8 +20,8 @@ from confrere.release import (
 FIELDS = [
     *("schema", "release_id", "created", "product", "curators", "guarantee", "unprotected"),
     *("trust", "mechanism", "accounting", "prior_spend", "preprocessing", "tuning"),
-    *("post_processing", "implementation", "utility", "risk_in_words", "justification"),
-    *("approvals", "study_sha256", "ledger_head", "files", "replaces", "status"),
+    *("post_processing", "implementation", "utility", "quality", "risk_in_words"),
+    *("justification", "approvals", "study_sha256", "ledger_head", "files", "replaces", "status"),
 ]
 
 NOTES = CardNotes(

@@ -148,7 +148,7 @@ def test_a_partner_needs_none_of_this(release, tmp_path, key_pair):
 def test_the_text_of_the_readme_is_part_of_the_format(release, stack_release, tmp_path):
     """Releases are compared with it: another text needs another version of the card's schema."""
     digest = "8f80643342aa5c939188d5b011f487d2f8ae8d05c161405c0b65caeb51b37568"
-    assert (SCHEMA, hashlib.sha256(README).hexdigest()) == ("confrere-card/4", digest)
+    assert (SCHEMA, hashlib.sha256(README).hexdigest()) == ("confrere-card/5", digest)
     for number, one in enumerate((release, stack_release)):
         assert (one.save(tmp_path / str(number)) / "README.md").read_bytes() == README
     text = README.decode()

@@ -8,7 +8,7 @@ import pytest
 from scipy import special
 
 from confrere import AddRemove, PrivateLogisticRegression, PublicSchema
-from confrere.assurance.inference import _farthest, _opened
+from confrere.assurance.inference import _ahead, _farthest
 from confrere.errors import InvalidParameter
 from confrere.evaluation import infer
 from confrere.schema import Category, Flag, Label, Number, Ordered
@@ -77,7 +77,7 @@ def test_the_table_is_the_one_that_statisticians_know():
 
 
 def test_no_two_records_are_farther_apart_than_is_paid_for():
-    _, space, _ = _opened(MODEL)
+    space = _ahead(MODEL, N)
     for one in space.columns:
         rows = one.counted[:: max(1, len(one.counted) // 60)]
         apart = np.abs(rows[:, None] - rows[None]).sum(axis=2).max()

@@ -1,4 +1,4 @@
-"""Table 1: what a party is asked for. Proof: docs/proofs/cohort.md."""
+"""Table 1, and what intervals ask: docs/proofs/cohort.md, intervals.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.assurance.cohort import ALL, CohortCounts, CohortSummary
+from confrere.assurance.cohort import CohortCounts, CohortSummary
+from confrere.assurance.inference import Intervals
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours
@@ -35,20 +36,12 @@ from confrere.methods.sums import STEPS, CountedSum
 from confrere_federation.parties.messages import MOST_RECORDS, Numbers, ResponseSpec, Values
 from confrere_federation.parties.requests import Operation, SumOperation, install
 
-__all__ = ["ALL", "CohortCounts", "CohortProtocol", "CohortSummary"]
-
-#: No sum of records lies farther out.
-_FARTHEST = MOST_RECORDS * STEPS
 #: A party's number of records at most, where it is not public: what lies beyond is cut.
 _MOST_HIDDEN = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Cohort(Measured):
-    """A party's own histograms, with noise of its own."""
-
-    operation: ClassVar[str] = "cohort"
-    epsilon: float
+class _OfSchema:
     neighbours: str
     schema: PublicSchema
     n_classes: int = 2
@@ -56,6 +49,19 @@ class Cohort(Measured):
     @cached_property
     def counts(self) -> CohortCounts:
         return CohortCounts(self.schema)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cohort(_OfSchema, Measured):
+    """A party's own histograms, with noise of its own."""
+
+    operation: ClassVar[str] = "cohort"
+    farthest: ClassVar[int] = MOST_RECORDS * STEPS
+    epsilon: float
+
+    @property
+    def size(self) -> int:
+        return self.counts.size
 
     @cached_property
     def mechanism(self) -> Point:
@@ -64,21 +70,14 @@ class Cohort(Measured):
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
         ((noised,),) = source.draw(self.mechanism, X)
-        return {"counts": np.clip(noised, -_FARTHEST, _FARTHEST)}
+        return {"counts": np.clip(noised, -self.farthest, self.farthest)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CohortOfAll(CountedSum, AskedSum):
+class CohortOfAll(_OfSchema, CountedSum, AskedSum):
     """Everybody's histograms, added up by secure aggregation."""
 
     operation: ClassVar[str] = "cohort_of_all"
-    neighbours: str
-    schema: PublicSchema
-    n_classes: int = 2
-
-    @cached_property
-    def counts(self) -> CohortCounts:
-        return CohortCounts(self.schema)
 
     @cached_property
     @override
@@ -112,15 +111,11 @@ class CohortProtocol:
     def instead_of(name: str, known: Sequence[str]) -> str:  # noqa: ARG004
         return f"it knows {', '.join(known)}"
 
-    @property
-    def _relation(self) -> Neighbours:
-        hidden = isinstance(self.neighbours, AddRemove)
-        return Neighbours.ADD_REMOVE if hidden else Neighbours.REPLACE_ONE
-
     def asked(self, n_parties: int, largest: int) -> Cohort | CohortOfAll:
         """Return the question to so many parties, of which none has more records."""
         told: Values = {"epsilon": self.epsilon, "schema": self.schema}
-        told["neighbours"] = str(self._relation)
+        hidden = isinstance(self.neighbours, AddRemove)
+        told["neighbours"] = str(Neighbours.ADD_REMOVE if hidden else Neighbours.REPLACE_ONE)
         if self.trust == "own noise":
             return Cohort(**told)
         return CohortOfAll(
@@ -140,7 +135,7 @@ class CohortProtocol:
         sizes = dict.fromkeys(sorted(parties), 0)
         if self.trust == "sum":
             sizes = dict.fromkeys(sizes, _MOST_HIDDEN)
-            if self._relation is Neighbours.REPLACE_ONE:
+            if not isinstance(self.neighbours, AddRemove):
                 known = yield from known_sizes(list(sizes))
                 sizes = dict(known.counts)
         asked = self.asked(len(parties), max(sizes.values()))
@@ -156,13 +151,22 @@ class CohortProtocol:
         return CohortSummary.counted(self.epsilon, counts, np.ravel(noised), deviation, receipts)
 
 
-class _Cohort(Operation):
+class _Counts(Operation):
     @override
     def response(self, n_samples: int) -> ResponseSpec:
-        size = (self.asked.counts.size,)
-        counts = Numbers(size, "<i8", lowest=-_FARTHEST, highest=_FARTHEST)
+        size, far = (self.asked.size,), self.asked.farthest
+        counts = Numbers(size, "<i8", lowest=-far, highest=far)
         return ResponseSpec({"counts": counts}, self.asked.mechanism.guarantee())
 
 
-install(Cohort, _Cohort, raw=True)
+class _Intervals(_Counts):
+    @override
+    def told(self) -> Values:
+        one: Intervals = self.asked  # whose space follows from the model
+        told = ("model", "n_samples", "epsilon", "sums")
+        return {name: getattr(one, name) for name in told}
+
+
+install(Intervals, _Intervals)
+install(Cohort, _Counts, raw=True)
 install(CohortOfAll, SumOperation, raw=True)

@@ -10,9 +10,8 @@ whether it is ready, which touches no data and gives a key that is good for this
 those who are on the roster send their vectors with a share of the noise, under masks that only the
 sum of all undoes. A try is used once, and there are as many as the price was calculated for.
 
-Proofs: docs/proofs/prior_check.md, averaging.md,
-objective_perturbation.md, output_perturbation.md, functional_mechanism.md, secure_sums.md,
-cohort.md, multiparty.md.
+Proofs: docs/proofs/prior_check.md, averaging.md, objective_perturbation.md,
+output_perturbation.md, functional_mechanism.md, secure_sums.md, cohort.md, multiparty.md.
 """
 
 from __future__ import annotations

@@ -34,6 +34,8 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.assurance.cohort import CohortCounts, CohortSummary
+from confrere.assurance.inference import intervals, shared
 from confrere.catalogue import Method, find_method
 from confrere.data.cells import Coded, UnitCounts, encode_labels
 from confrere.data.encoding import SchemaEncoder
@@ -73,7 +75,7 @@ from confrere.methods.asking import Rows as AnyRows
 from confrere.methods.plan import ModelPlan, Names
 from confrere.methods.priors import check_sources, encoded_by
 from confrere.methods.sums import Sums
-from confrere.model import Encoder, Model
+from confrere.model import Encoder, Linear, Model
 from confrere.model.strict_json import json_bytes
 from confrere.release import (
     Adversary,
@@ -108,7 +110,6 @@ from confrere.views import Panel, Shown, Table, Word, amount, share, shown
 from confrere.views import cost as shown_cost
 from confrere_federation.engines.carrier import MAX_MESSAGE, Carrier
 from confrere_federation.parties.answers import Answers
-from confrere_federation.parties.cohort import CohortCounts, CohortSummary
 from confrere_federation.parties.federation import (
     LocalFederation,
     PartySession,
@@ -299,6 +300,7 @@ class TrainedModel:
     #: What stands behind the models that it started from.
     starts: Mapping[str, Receipt | Guarantee] = field(default_factory=dict)
     seeded: bool = False  #: Whether a coordinator's noise was seeded
+    quality: Values | None = None  #: What was asked of the same records, with the fit
 
     @property
     def schema(self) -> PublicSchema:
@@ -315,6 +317,7 @@ class TrainedModel:
         alone = self.kind not in ("collaborative", "multiparty") and not others
         if alone:
             paid = {"target": first[0], **self.starts} if self.starts else {}
+            paid |= self.receipts if self.quality else {}
         receipt = first[0] if alone else None
         seeded = any(one.simulated for paid in self.receipts.values() for one in paid)
         made = Simulated if seeded or self.seeded or seeded_facts(self.schema) else Release
@@ -430,19 +433,24 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Mod
             return
         told = yield Ask(learning, paying, step)
         made_up = made_up or told.made_up
-        every = [f"source {k + 1}" for k in range(len(ordered))]
-        named = every if every[1:] else ["source"]
-        paid = {
-            each: one.receipt or one.guarantee for each, one in zip(named, ordered, strict=False)
-        }
+        numbered = [f"source {k + 1}" for k in range(len(ordered))]
+        named = numbered if numbered[1:] else ["source"]
+        pairs = zip(named, ordered, strict=False)
+        paid = {each: one.receipt or one.guarantee for each, one in pairs}
         for k, name in enumerate(told.names):
-            receipts = told.receipts.get(name, ())
-            start = learning.start(
-                sizes[name], {each: arrays[k] for each, arrays in told.arrays.items()}
-            )
+            n, receipts, quality = sizes[name], told.receipts.get(name, ()), None
+            start = learning.start(n, {each: every[k] for each, every in told.arrays.items()})
+            if study.has_intervals and isinstance(start.model, Linear):
+                part, encoder = shared(study.epsilon)[1], learning.at(n)[0]
+                asked = intervals(start.model, start.digest, name, n, part, step=2 * k)
+                found, more = yield from with_receipts(asked, encoder=encoder)
+                receipts += more.get(name, ())
+                quality = None if found is None else found.quality()
             guarantee = start.guarantee if receipts else None
             own: Receipts = {name: receipts}
-            made.append(TrainedModel(name, method.name, start.model, guarantee, own, paid))
+            made.append(
+                TrainedModel(name, method.name, start.model, guarantee, own, paid, quality=quality)
+            )
             if name in sources:
                 starts[name] = replace(start, receipt=receipts[0] if receipts else None)
 
@@ -827,6 +835,7 @@ def described(
         tuning="none on the data: every parameter stands in the study file",
         justification=privacy.justification,
         study_sha256=study.sha256,
+        quality=learned.quality,
     )
     return release.describe(notes, ledger=ledger)
 
@@ -955,7 +964,7 @@ class Runner:
         if isinstance(made, StudyResult):
             for name, receipts in learned.receipts.items():
                 for receipt in receipts:
-                    ledgers[name].note_model(receipt, digest=made.release.model.digest())
+                    ledgers[name].note_model(receipt, digest=made.release.made_of(receipt))
         return made
 
 
@@ -1225,7 +1234,7 @@ def _accepted(
     _compare_release(study, release, own, local)
     paid = _paid_by(release, local.name) if own is None else own.receipts.get(local.name, ())
     for receipt in paid:
-        local.books.ledger.note_model(receipt, digest=release.model.digest())
+        local.books.ledger.note_model(receipt, digest=release.made_of(receipt))
     return paid
 
 
@@ -1389,8 +1398,8 @@ def asked_in(approval: SignedApproval) -> list[Values]:
 
 def asked_lines(study: Study, local: Local) -> list[str]:
     """Say to an approver what is predicted from what, and every question that would be asked."""
-    columns = ", ".join(map(study.titled, study.schema.columns))
-    lines = [f"Predicts {study.titled(study.outcome.column)} from {columns}."]
+    columns = ", ".join(one.titled for one in study.schema.features)
+    lines = [f"Predicts {study.outcome.titled} from {columns}."]
     for one in asked_in(make_approval(study, local, approved_by="nobody", reason="none")):
         often = f", {one['times']} times" if one["times"] > 1 else ""
         cost = f"epsilon {shown(one['epsilon'])}" if one["epsilon"] else "free, a public number"

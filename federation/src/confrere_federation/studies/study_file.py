@@ -20,6 +20,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -42,6 +43,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from confrere.assurance.cohort import ALL
+from confrere.assurance.inference import Intervals, has_intervals, shared
 from confrere.catalogue import Method, find_method
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.features import Outcome
@@ -49,6 +52,7 @@ from confrere.data.schema import PublicSchema, TooDeep, parse_bounded
 from confrere.data.tables import Dialect, RowTable, Sql, open_table
 from confrere.errors import (
     CalibrationError,
+    ConfrereError,
     InvalidData,
     InvalidParameter,
     OperationRefused,
@@ -63,7 +67,7 @@ from confrere.methods.design import AddRemove
 from confrere.methods.plan import Names
 from confrere.release.signing import fingerprint, public_line, read_key_line, read_public_key
 from confrere.trust import OWN_NOISE, Trust, TrustKind
-from confrere_federation.parties.cohort import ALL, CohortProtocol
+from confrere_federation.parties.cohort import CohortProtocol
 from confrere_federation.parties.messages import Values
 from confrere_federation.parties.party import Snapshots
 from confrere_federation.parties.requests import OPERATIONS, SumOperation
@@ -384,8 +388,6 @@ class StudyFile(FileTable):
     federation: FederationTable = FederationTable()
     random: RandomTable = RandomTable()
     auxiliary: AuxiliaryTable | None = None
-    #: What columns and the label are called before people.
-    titles: dict[Text, Text] = Field(default_factory=dict)
 
     @field_validator("version", mode="before")
     @classmethod
@@ -434,6 +436,8 @@ def cost_for(study: Study, model: Any, n_samples: int = NOMINAL_ROWS) -> Guarant
     more = {"n_parties": count} if shape in ("together", "table") else {}
     sized = count if shape == "votes" else n_samples
     cost: Guarantee = model.privacy_cost(sized, **more)
+    if study.has_intervals:
+        cost = replace(cost, epsilon=study.epsilon)
     return replace(cost, delta=max(cost.delta, float(study.parameters.get("delta", 0.0))))
 
 
@@ -488,7 +492,7 @@ def _arguments(method: Method) -> dict[str, inspect.Parameter]:
 def _settled(study: Study) -> Values:
     """Return what other tables of the study decide."""
     settled: Values = {
-        "epsilon": study.epsilon,
+        "epsilon": shared(study.epsilon)[0] if study.has_intervals else study.epsilon,
         "classes": study.classes,
         "split_seed": study.file.random.split_seed,
     }
@@ -532,6 +536,16 @@ class Study:
     def simulated(self) -> bool:
         """Whether noise is seeded."""
         return self.mode == "simulation"
+
+    @cached_property
+    def has_intervals(self) -> bool:
+        """Whether coefficients have intervals, which a part of epsilon is for."""
+        if self.method.name != "plr" or self.declared_records is not None:
+            return False
+        with suppress(ConfrereError, TypeError, ValueError):  # said where parameters are checked
+            told = {"schema": self.schema, "epsilon": self.epsilon, **self.parameters}
+            return has_intervals(self.method.make(**told), NOMINAL_ROWS)
+        return False
 
     @property
     def joint(self) -> bool:
@@ -614,6 +628,7 @@ class Study:
         """What parties are asked, and their policies must allow."""
         by_sum = self.method.summed if self.trust == "sum" else ()
         known = by_sum or self.method.operations
+        known += (Intervals.operation,) if self.has_intervals else ()
         return tuple(one for one in known if one != "size" or self.privacy.records is None)
 
     @property
@@ -639,11 +654,6 @@ class Study:
     def encoder(self) -> SchemaEncoder:
         """The transformer from raw tables to rows of a ball."""
         return self.schema.encoder(weighted=self.schema.has_importances and self.method.weighted)
-
-    def titled(self, column: str) -> str:
-        """Return what a column is called before people."""
-        title = self.file.titles.get(column)
-        return column if title is None else f"{title} ({column})"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -706,9 +716,6 @@ def _refusals(study: Study) -> Iterator[tuple[str, object, str]]:
         "own: confrere keys request",
     )
     outcome = study.schema.outcome
-    columns = (*study.schema.columns, outcome.column if outcome else "")
-    stray = next((name for name in file.titles if name not in columns), "")
-    yield "titles", stray, f"{stray!r} is none of data.features, nor the label"
     count, sources = len(parties), len([one for one in parties if one.role == "source"])
     many = f"must be {count} at most, as many as there are parties"
     yield "privacy.parties_per_unit", privacy.parties_per_unit > count, many

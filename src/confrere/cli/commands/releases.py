@@ -22,7 +22,6 @@ from confrere.estimators import ReleasedClassifier
 from confrere.estimators.predictions import evaluation_rows, predictions
 from confrere.extras import extra
 from confrere.kernel.guarantee import Guarantee, check_epsilon
-from confrere.model.summary import scorecard as points_of
 from confrere.release import (
     add_evaluation,
     card_page,
@@ -115,7 +114,7 @@ def show(
     """Print a release's card in words."""
     found = load_rehearsal(release)
     if scorecard:
-        points = points_of(found.model, 20.0, 600.0)
+        points = found.scorecard()
         return Answer("", {"points": points.columns(), "note": points.note}, [points])
     added = read_additions(read_folder(release))
     data = {**found.card.to_dict(), "additions": [one.addition for one in added]}
