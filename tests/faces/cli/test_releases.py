@@ -46,12 +46,6 @@ def test_release_show_has_a_scorecard_where_points_add_up(line, fitted):
     assert "schema" in line("release", "show", fitted, "--scorecard", code=3).stderr
 
 
-def test_audit_by_sampling_counts(line, folder):
-    words = ("audit", "plr", "--runs", "400", "--records", "runs.jsonl")
-    assert "not refuted" in line(*words).stdout
-    assert Path("runs.jsonl").is_file()
-
-
 def test_audit_of_one_promise_goes_through_its_rows(line):
     answer = line.json("audit", "total")
     assert answer["message"] == "not refuted: total, in 2 rows"

@@ -62,7 +62,7 @@ def audit(
         data = {"epsilon": found.epsilon, "claimed": found.claimed, "refuted": found.refuted}
         text = f"epsilon >= {found.epsilon:.4f} (claimed {found.claimed:g}), {found.where}"
         return _answer(text, data)
-    result = sampled(case.estimator, case.pairs, runs=runs, whole_fits=whole_fits)
+    result = sampled(case.estimator, case.pairs, runs=runs, whole_fits=True)
     text = f"{result}; if the guarantee holds, expect at most {result.attainable:.3f}"
     return _answer(text, result.to_dict())
 
