@@ -23,10 +23,11 @@ from typing_extensions import override
 
 from confrere.arrays import Floats, Integers
 from confrere.assurance.cohort import counts
+from confrere.catalogue import Method
 from confrere.data.cells import Coded, n_rows_of
 from confrere.data.encoding import SchemaEncoder, frequencies
 from confrere.data.features import CENTER, INDICATOR, ZEROS, Category, Feature, Flag
-from confrere.errors import InvalidData, InvalidParameter
+from confrere.errors import ConfrereError, InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, check_epsilon, exact, minus
 from confrere.kernel.ledger import Origin
 from confrere.kernel.measurements import Point
@@ -692,9 +693,12 @@ def _ahead(estimator: Any, n: int) -> _Space | None:
     return _Space.of(encoder, plan.facts())
 
 
-def has_intervals(estimator: Any, n_samples: int) -> bool:
-    """Whether intervals of a fit, of so many records, are known to be true."""
-    return _ahead(estimator, n_samples) is not None
+def has_intervals(method: Method, settings: Mapping[str, object]) -> bool:
+    """Whether a fit so has intervals; where settings are wrong, others say so."""
+    try:
+        return _ahead(method.make(**settings), n=10_000) is not None
+    except (ConfrereError, TypeError, ValueError):
+        return False
 
 
 def _forecast(model: Any, n: int, epsilon: float, confidence: float) -> Inference:

@@ -247,10 +247,8 @@ class Feature(Declared):
 
     Parameters
     ----------
-    column : str
-        Name in the table.
-    title : str, optional
-        What people call it, with its unit.
+    column, title : str
+        Name in the table, and what people call it, with its unit.
     na : value or list of values, optional
         What the table writes where a value is missing, beside empty cells: ``["?", -1]``.
     missing : "center", value or "indicator", optional
@@ -333,8 +331,7 @@ class Feature(Declared):
         key = f"_{form}"  # on the object itself: an equal one may mean other texts
         if key not in vars(self):
             vars(self)[key] = self._made(form)
-        made: Encoded = vars(self)[key]
-        return made
+        return cast(Encoded, vars(self)[key])
 
     def _made(self, form: Form) -> Encoded:
         """In a body magnitudes of encoded numbers add up to one at most.

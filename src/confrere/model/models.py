@@ -420,10 +420,11 @@ class Model(ABC):
             "classes": list(self.classes),
             "features": list(self.features),
             **self._numbers(),
-            "link": self._told_link(),
+            "link": self.told_link(),
         }
 
-    def _told_link(self) -> Any:
+    def told_link(self) -> Any:
+        """Return the link as plain values, or its name."""
         return asdict(self.link) if len(self.classes) <= 2 else "softmax"
 
 
@@ -582,8 +583,9 @@ class Stack(Model):
         share = scores / self.total_weight
         return share if share.ndim == 2 else np.column_stack([(1 - share) / 2, (1 + share) / 2])
 
-    def _told_link(self) -> Any:
-        return "share" if self.combine == "vote" else super()._told_link()
+    def told_link(self) -> Any:
+        """Return the link as plain values, or its name."""
+        return "share" if self.combine == "vote" else super().told_link()
 
     @property
     def total_weight(self) -> float:

@@ -222,7 +222,7 @@ def summarised(model: Linear) -> Summary:
 def titles_of(model: Model) -> dict[str, str]:
     """Return what people call the columns of a model's schema."""
     features = () if model.encoder is None else model.encoder.schema.features
-    return {one.column: one.titled for one in features}
+    return {one.column: one.titled for one in features if one.title is not None}
 
 
 @dataclass(frozen=True)

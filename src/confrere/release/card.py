@@ -226,6 +226,11 @@ class Quality(CardPart):
     terms: list[TermLine] = Field(default_factory=list)  #: Of a model that is read
     note: Line = ""  #: What they may be read as
 
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Self:
+        """Return what was found, from plain values."""
+        return cls.model_validate_json(canonical_bytes(found))
+
     def digest(self) -> str:
         """Return the hash that the ledger's row holds."""
         return quality_digest(self.model_dump(mode="json"))
@@ -502,7 +507,6 @@ class CardNotes:
     post_processing: tuple[str, ...] = ()
     tuning: str | None = None  #: How parameters were chosen, and who paid
     utility: tuple[Utility, ...] = ()
-    quality: Mapping[str, Any] | None = None  #: What was asked of the same records, with the fit
     justification: str | None = None  #: Why this epsilon, if not as those say who approved charges
     approvals: tuple[Approval, ...] = ()  #: Who agreed, besides those
     study_sha256: str | None = None
@@ -566,7 +570,7 @@ def build_card(
         "post_processing": [link, *said.post_processing],
         "implementation": _implementation(),
         "utility": [asdict(one) for one in said.utility],
-        "quality": None if said.quality is None else dict(said.quality),
+        "quality": release.quality and release.quality.model_dump(mode="json"),
         "justification": said.justification or _justification(spending),
         "approvals": [asdict(one) for one in (*said.approvals, *_approvals(spending))],
         "study_sha256": said.study_sha256,
@@ -656,7 +660,7 @@ def processing(model: Model) -> list[str]:
     """Say how scores become probabilities, and then what happened to rows before a model."""
     if not model.classes:
         return ["predictions: the loss's own link", *_preprocessing(model)]
-    link = model.to_dict()["link"]
+    link = model.told_link()
     told = {"share": "shares of votes", "softmax": "softmax"}.get(str(link))
     if told is None:
         told = "the logistic function" if link["cap"] == 1 else "the loss's own link"

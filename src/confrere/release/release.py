@@ -42,7 +42,7 @@ from confrere.model.onnx_graph import onnx_bytes
 from confrere.model.strict_json import canonical_bytes, json_bytes, read_json
 from confrere.model.summary import Scorecard, Summary, scorecard, summarised, titles_of
 from confrere.release.additions import SignedAddition, check_addition, read_additions
-from confrere.release.card import Card, CardNotes, build_card, prior_spend, processing
+from confrere.release.card import Card, CardNotes, Quality, build_card, prior_spend, processing
 from confrere.release.folder import (
     REHEARSAL,
     SIGNATURES,
@@ -72,6 +72,7 @@ class Release(Shown):
     #: Where several organisations' data are in it (an average, a transfer): what each one paid;
     #: several receipts together where it answered several times.
     parties: Mapping[str, Paid] = field(default_factory=dict)
+    quality: Quality | None = None  #: What was asked of the same records, with the fit
     _card: Card | None = field(default=None, repr=False)
 
     #: Whether noise was seeded: then it is a :class:`Simulated`.
@@ -106,7 +107,7 @@ class Release(Shown):
     def __reduce__(self) -> tuple[Any, ...]:
         """Let workers of the same organisation have it; what leaves is never pickled."""
         parts = (self.kind, self.model, self.guarantee, self.receipt, dict(self.parties))
-        return (type(self), (*parts, self._card))
+        return (type(self), (*parts, self.quality, self._card))
 
     @override
     def view(self, additions: Sequence[SignedAddition] = ()) -> Panel:
@@ -115,7 +116,7 @@ class Release(Shown):
     def terms(self, additions: Sequence[SignedAddition] = ()) -> Summary | None:
         """Return the table of a linear model: of its last intervals, if there are any."""
         told = sorted((one.addition for one in additions), key=lambda one: one.created)
-        with_it = () if self.card.quality is None else (self.card.quality,)
+        with_it = () if self.quality is None else (self.quality,)
         for quality in (*(one.quality for one in reversed(told)), *with_it):
             if quality.terms:
                 return Summary(tuple(quality.terms), quality.note, titles=titles_of(self.model))
@@ -130,12 +131,11 @@ class Release(Shown):
         """Return points per bin of every column, to add by hand."""
         return scorecard(self.model, doubling, level)
 
-    def made_of(self, receipt: Receipt) -> str:
-        """Return the digest of what was paid for: the model, or what was asked beside it."""
-        quality = self.card.quality
-        if quality is None or self.receipt in (None, receipt):
-            return self.model.digest()
-        return quality.digest()
+    def digests(self) -> dict[str, str]:
+        """Return what every receipt is for, by its hash: the model, or what was asked beside."""
+        model, beside = self.model.digest(), self.quality and self.quality.digest()
+        told = {one.hash: beside or model for one in self.spending.receipts()}
+        return told | ({self.receipt.hash: model} if self.receipt else {})
 
     @property
     def release_id(self) -> str:
@@ -448,6 +448,7 @@ def _consistent(folder: VerifiedFolder, *, rehearsal: bool = False) -> Release:
             guarantee=spending.guarantee,
             receipt=spending.receipt,
             parties=spending.parties,
+            quality=card.quality,
             _card=card,
         )
     except InvalidParameter as error:
@@ -477,7 +478,7 @@ def _check_ledger(release: Release, ledger: Ledger) -> None:
             raise InvalidRelease(f"the ledger is not whole: {error}") from error
     for receipt in own_model:
         if release.receipt is None or receipt in release.spending.charges(release.receipt):
-            _check_digest(release.made_of(receipt), entries[receipt.row])
+            _check_digest(release.digests()[receipt.hash], entries[receipt.row])
     if release.receipt in own:
         budget = release.card.prior_spend
         if budget is not None and budget.model_dump() != prior_spend(ledger, release.spending):

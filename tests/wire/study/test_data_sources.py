@@ -11,9 +11,10 @@ import pytest
 
 from confrere.data import tables as tables_module
 from confrere.data.cells import UnitCounts
+from confrere.data.report import data_report
 from confrere.errors import InvalidData
 from confrere.rows import open_table
-from confrere_federation.studies.running import check_table, read_rows
+from confrere_federation.studies.running import read_rows
 from confrere_federation.studies.study_file import gather_locals, read_local
 from tests.wire.study.conftest import ready
 
@@ -34,10 +35,14 @@ def moved(folder, line):
     return file
 
 
+def look(study, table):
+    return data_report(study.schema, table, unit_column=study.privacy.unit_column).to_dict()
+
+
 def test_rows_are_the_same_wherever_they_lie_and_so_is_the_owners_look(edit, folder):
     study, locals_, _ = ready(edit())
     expected = read_rows(study, locals_["main"].table())
-    looked = check_table(study, locals_["main"].table()).to_dict()
+    looked = look(study, locals_["main"].table())
     table = pd.read_csv(folder / "local" / "main.csv")
     table.to_parquet(folder / "local" / "rows.parquet", index=False)
     with closing(sqlite3.connect(folder / "rows.db")) as opened, opened:
@@ -51,7 +56,7 @@ def test_rows_are_the_same_wherever_they_lie_and_so_is_the_owners_look(edit, fol
         found = read_rows(study, local.table())
         assert np.array_equal(found.X, expected.X)
         assert np.array_equal(found.y, expected.y)
-        assert check_table(study, local.table()).to_dict() == looked
+        assert look(study, local.table()) == looked
         moved(folder, 'data_path = "main.csv"')
     named = gather_locals(study, folder / "study.toml", data={"main": folder / "local/main.csv"})
     assert named["main"].table().name == "main.csv"
@@ -59,10 +64,10 @@ def test_rows_are_the_same_wherever_they_lie_and_so_is_the_owners_look(edit, fol
     parts.mkdir()
     for number, part in enumerate((table[:100], table[100:])):
         part.to_csv(parts / f"{number}.csv", index=False)
-    assert check_table(study, open_table(parts)).to_dict() == looked
+    assert look(study, open_table(parts)) == looked
     table[:5].drop(columns=table.columns[0]).to_csv(parts / "2.csv", index=False)
     with pytest.raises(InvalidData, match="no column"):
-        check_table(study, open_table(parts))
+        look(study, open_table(parts))
 
 
 def test_a_units_rows_are_counted_across_batches():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 from confrere.cli.app import Answer, ExitCode, Option, command, confirm, console, pairs, tell, wrote
-from confrere.data.report import DataReport
+from confrere.data.report import DataReport, data_report
 from confrere.errors import StudyError
 from confrere.files import write_whole
 from confrere.ledger import Account, Ledger, LedgerReader
@@ -42,7 +42,6 @@ from confrere_federation.studies.running import (
     approve_study,
     asked_lines,
     check_destination,
-    check_table,
     has_answered,
     lift_refusal,
     make_plan,
@@ -104,7 +103,12 @@ def check(
         if own.data_path is not None and not own.data_path.exists():
             missing[name] = own.data_path
         elif own.has_table:
-            reports[name] = check_table(found, own.table())
+            reports[name] = data_report(
+                found.schema,
+                own.table(),
+                unit_column=found.privacy.unit_column,
+                max_rows_per_unit=found.privacy.max_rows_per_unit,
+            )
             place = own.ledger_path.parent / f"{name}.check.txt"
             title = f"{found.id}: {name}'s own table; not to leave {name}"
             write_whole(place, f"{title}\n{reports[name]}".encode())  # for its owner alone

@@ -162,9 +162,8 @@ class _Counts(Operation):
 class _Intervals(_Counts):
     @override
     def told(self) -> Values:
-        one: Intervals = self.asked  # whose space follows from the model
-        told = ("model", "n_samples", "epsilon", "sums")
-        return {name: getattr(one, name) for name in told}
+        told = ("model", "n_samples", "epsilon", "sums")  # the space follows from the model
+        return {name: getattr(self.asked, name) for name in told}
 
 
 install(Intervals, _Intervals)

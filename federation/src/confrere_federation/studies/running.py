@@ -39,8 +39,6 @@ from confrere.assurance.inference import intervals, shared
 from confrere.catalogue import Method, find_method
 from confrere.data.cells import Coded, UnitCounts, encode_labels
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.report import DataReport, data_report
-from confrere.data.schema import PublicSchema
 from confrere.data.tables import RowTable, gathered, open_table
 from confrere.errors import (
     ApprovalRefused,
@@ -92,6 +90,7 @@ from confrere.release import (
     sign_sums,
     verify_signature,
 )
+from confrere.release.card import Quality
 from confrere.release.card import Text as CardText
 from confrere.release.folder import (
     REHEARSED,
@@ -104,7 +103,7 @@ from confrere.release.folder import (
     write_folder,
 )
 from confrere.release.signing import PrivateKey, PublicKey, public_line, read_public_key
-from confrere.release.spending import receipts_for_facts, seeded_facts, with_facts
+from confrere.release.spending import receipts_for_facts, schema_of, seeded_facts, with_facts
 from confrere.trust import Trust
 from confrere.views import Panel, Shown, Table, Word, amount, share, shown
 from confrere.views import cost as shown_cost
@@ -299,34 +298,30 @@ class TrainedModel:
     receipts: Receipts  #: Mapping of party to tuple of Receipt. Who paid for it.
     #: What stands behind the models that it started from.
     starts: Mapping[str, Receipt | Guarantee] = field(default_factory=dict)
+    quality: Quality | None = None  #: What was asked of the same records, with the fit
     seeded: bool = False  #: Whether a coordinator's noise was seeded
-    quality: Values | None = None  #: What was asked of the same records, with the fit
-
-    @property
-    def schema(self) -> PublicSchema:
-        assert self.model.encoder is not None
-        return self.model.encoder.schema
 
     @property
     def release(self) -> Release:
         """What leaves, without the study's words."""
+        schema = schema_of(self.model.encoder)
         if self.guarantee is None:
             raise InvalidParameter("nobody was asked: a dry run releases nothing.")
         paid: Values = dict(self.receipts)
         (first, *others) = self.receipts.values()
         alone = self.kind not in ("collaborative", "multiparty") and not others
-        if alone:
+        if alone and self.quality is None:
             paid = {"target": first[0], **self.starts} if self.starts else {}
-            paid |= self.receipts if self.quality else {}
         receipt = first[0] if alone else None
         seeded = any(one.simulated for paid in self.receipts.values() for one in paid)
-        made = Simulated if seeded or self.seeded or seeded_facts(self.schema) else Release
+        made = Simulated if seeded or self.seeded or seeded_facts(schema) else Release
         return made(
             kind=self.kind,
             model=self.model,
             guarantee=self.guarantee,
             receipt=receipt,
-            parties=with_facts(paid, receipt, self.schema),
+            parties=with_facts(paid, receipt, schema),
+            quality=self.quality,
         )
 
 
@@ -433,8 +428,7 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Mod
             return
         told = yield Ask(learning, paying, step)
         made_up = made_up or told.made_up
-        numbered = [f"source {k + 1}" for k in range(len(ordered))]
-        named = numbered if numbered[1:] else ["source"]
+        named = [f"source {k}" for k, _ in enumerate(ordered, 1)] if ordered[1:] else ["source"]
         pairs = zip(named, ordered, strict=False)
         paid = {each: one.receipt or one.guarantee for each, one in pairs}
         for k, name in enumerate(told.names):
@@ -445,12 +439,10 @@ def _learned(study: Study, given: Given, parties: Sequence[str]) -> Protocol[Mod
                 asked = intervals(start.model, start.digest, name, n, part, step=2 * k)
                 found, more = yield from with_receipts(asked, encoder=encoder)
                 receipts += more.get(name, ())
-                quality = None if found is None else found.quality()
+                quality = None if found is None else Quality.of(found.quality())
             guarantee = start.guarantee if receipts else None
             own: Receipts = {name: receipts}
-            made.append(
-                TrainedModel(name, method.name, start.model, guarantee, own, paid, quality=quality)
-            )
+            made.append(TrainedModel(name, method.name, start.model, guarantee, own, paid, quality))
             if name in sources:
                 starts[name] = replace(start, receipt=receipts[0] if receipts else None)
 
@@ -786,20 +778,6 @@ def read_rows(study: Study, table: RowTable, encoder: SchemaEncoder | None = Non
     return Rows(encoder.coded(codes), labels)
 
 
-def check_table(study: Study, table: RowTable) -> DataReport:
-    """Return how a party's table fits a study; for the party alone.
-
-    Counts are without noise: they must not leave the organisation.
-    """
-    privacy = study.privacy
-    return data_report(
-        study.schema,
-        table,
-        unit_column=privacy.unit_column,
-        max_rows_per_unit=privacy.max_rows_per_unit,
-    )
-
-
 def described(
     study: Study,
     release: Release,
@@ -835,7 +813,6 @@ def described(
         tuning="none on the data: every parameter stands in the study file",
         justification=privacy.justification,
         study_sha256=study.sha256,
-        quality=learned.quality,
     )
     return release.describe(notes, ledger=ledger)
 
@@ -962,9 +939,10 @@ class Runner:
         alone = next(iter(ledgers.values())) if len(ledgers) == 1 else None
         made = result_of(self.study, learned, ledger=alone, n_here=len(ledgers))
         if isinstance(made, StudyResult):
+            digests = made.release.digests()
             for name, receipts in learned.receipts.items():
                 for receipt in receipts:
-                    ledgers[name].note_model(receipt, digest=made.release.made_of(receipt))
+                    ledgers[name].note_model(receipt, digest=digests[receipt.hash])
         return made
 
 
@@ -1234,7 +1212,7 @@ def _accepted(
     _compare_release(study, release, own, local)
     paid = _paid_by(release, local.name) if own is None else own.receipts.get(local.name, ())
     for receipt in paid:
-        local.books.ledger.note_model(receipt, digest=release.made_of(receipt))
+        local.books.ledger.note_model(receipt, digest=release.digests()[receipt.hash])
     return paid
 
 

@@ -20,7 +20,6 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -52,7 +51,6 @@ from confrere.data.schema import PublicSchema, TooDeep, parse_bounded
 from confrere.data.tables import Dialect, RowTable, Sql, open_table
 from confrere.errors import (
     CalibrationError,
-    ConfrereError,
     InvalidData,
     InvalidParameter,
     OperationRefused,
@@ -540,12 +538,9 @@ class Study:
     @cached_property
     def has_intervals(self) -> bool:
         """Whether coefficients have intervals, which a part of epsilon is for."""
-        if self.method.name != "plr" or self.declared_records is not None:
-            return False
-        with suppress(ConfrereError, TypeError, ValueError):  # said where parameters are checked
-            told = {"schema": self.schema, "epsilon": self.epsilon, **self.parameters}
-            return has_intervals(self.method.make(**told), NOMINAL_ROWS)
-        return False
+        told = {"schema": self.schema, "epsilon": self.epsilon, **self.parameters}
+        read = self.method.name == "plr" and self.declared_records is None
+        return read and has_intervals(self.method, told)
 
     @property
     def joint(self) -> bool:
