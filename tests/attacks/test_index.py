@@ -44,7 +44,7 @@ A party.
     one that never answered, not on the card: wire/study/test_sessions.py: who_never_answered_is_on_the_card_that_the_others_sign
 Strangers.
     idle connections: wire/line/test_line.py: strangers_who_hold_all_files_keep_nobody_from_answering
-    any bytes: wire/test_fuzz.py: 3000_mutated_messages
+    any bytes: wire/test_messages.py: 3000_mutated_messages
     a local user who signs as the officer: faces/dashboard/test_auth.py: another_local_user_is_not_the_officer
     a kit of dotted keys: methods/schema/test_bounded_toml.py: long_keys_never_reach_the_parser
     code beside the rows that calls home: attacks/test_offline.py: code_that_sees_rows_reaches_nobody

@@ -1,10 +1,37 @@
-"""The output step: what it adds, and that it hides what it must."""
+"""Output perturbation and the output step: how far a minimiser moves, and what covers it."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from confrere.errors import InvalidData
+from confrere.kernel.losses import loss_of
 from confrere.kernel.norms import LatticeStep
+from confrere.methods.average import noised_coefficients, noised_minimiser
+from confrere.simulation import SeededSource
+
+LOGISTIC = loss_of(2)
+
+
+def unit_rows(rng, n, d):
+    X = rng.normal(size=(n, d))
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def mechanism(loss=LOGISTIC, **settings):
+    facts = {"epsilon": 1.0, "n_samples": 6, "n_features": 2, "ridge": 0.5}
+    return noised_minimiser(loss=loss, **facts | settings)
+
+
+@pytest.mark.parametrize("made", [mechanism, noised_coefficients])
+def test_labels_that_are_none_would_move_it_further(made):
+    facts = {} if made is mechanism else {"epsilon": 1.0, "n_samples": 6, "n_features": 2}
+    with pytest.raises(InvalidData):
+        made(**facts).sample(
+            (unit_rows(np.random.default_rng(0), 6, 2), np.full(6, 9.0)), SeededSource(0)
+        )
+
 
 steps = st.builds(
     LatticeStep, epsilon=st.floats(1e-3, 1), radius=st.floats(1e-12, 1e-2), size=st.integers(1, 30)

@@ -1,0 +1,306 @@
+"""Models as JSON and as arrays; the same predictions in every form of them."""
+
+import hashlib
+import json
+import re
+import warnings
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from scipy import sparse
+from scipy.optimize import brentq
+from sklearn.metrics import log_loss, roc_auc_score
+
+from confrere import CollaborativeClassifier, PrivateLogisticRegression
+from confrere.errors import InvalidData, InvalidRelease
+from confrere.kernel.losses import Logistic
+from confrere.model import Encoder, Facts, Linear, Link, StackFacts, read_model
+from confrere.model.model_json import model_document, npz_bytes, read_document, vectors_of
+from confrere.model.onnx_graph import onnx_bytes
+from confrere.model.strict_json import read_json
+from confrere.release.release import README
+from confrere.schema import Category, Flag, Label, Number, PublicSchema
+from tests.faces.model.examples import MODELS, linear
+from tests.world import each
+
+SCHEMA = PublicSchema([Number(name, bounds=(0, 1)) for name in "abcd"])
+FACTS = Facts(
+    n_samples=100,
+    data_norm=1.5,
+    feature_scale=(1.0, 0.5),
+    stack=StackFacts(
+        norms=(1.0, 2.0),
+        clipping="joint",
+        constant=0.4,
+        n_low=50,
+        baseline=-1.0,
+        ridges=(1.0, 2.0),
+        rates=(0.1, 0.2),
+    ),
+)
+
+
+def test_a_digest_is_of_the_function_alone():
+    own = linear().digest()
+    assert replace(linear(), facts=FACTS).digest() == own
+    others = [
+        linear(encoder=Encoder.of(SCHEMA.encoder())),
+        linear(encoder=Encoder.of(SCHEMA.encoder(clip_norm=3.0))),
+        linear(coef=np.array([1.0, -2.0, 0.3, 7.1])),
+        linear(intercept=0.2),
+        linear(classes=("yes", "no")),
+        linear(features=("a", "b", "d", "c")),
+    ]
+    assert len({own, *(other.digest() for other in others)}) == 7
+
+
+def spoiled(spoil):
+    document = json.loads(model_document(MODELS["binary"], "plr"))
+    spoil(document["test_vectors"])
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda v: v.pop(),
+        lambda v: v[0].pop("label"),
+        lambda v: v[1].update(decision=v[1]["decision"] + 1e-9),
+        lambda v: v[1].update(decision=[v[1]["decision"]]),
+        lambda v: v[2].update(label="other"),
+        lambda v: v[3]["x"].__setitem__(0, 9.0),
+        lambda v: v[4].update(probability="high"),
+        lambda v: v[4].update(probability=[0.5]),
+        lambda v: v.__setitem__(0, 3),
+    ],
+)
+def test_wrong_test_vectors_are_refused(spoil):
+    with pytest.raises(InvalidRelease, match="test_vectors"):
+        read_document(spoiled(spoil))
+
+
+OTHER = {"cap": 0.4, "slope": 1.0, "shift": 0.0}
+WRONG = {
+    "binary": [
+        *each(
+            kind=("forest", "stack"),
+            intercept=([0.1],),
+            link=("softmax", OTHER),
+            code=("import os",),
+        ),
+        *each(coef=([1.0], [1.0, 2.0, "3", None], [1.0, 2.0, 3.0, 1e101], [1, 2, 3, 4])),
+        *each(coef=([[1.0], [2.0, 3.0]], [[1.0, -2.0, 0.3, 7.0]])),
+        *each(classes=(["yes"], ["yes", "yes"], ["yes", 1], [["yes"], ["no"]], "no")),
+        *each(features=(list("abc"), list("abcc"), ["a", "b", "c", 4])),
+        *each(facts=({"n_samples": "many"}, {"training_score": 0.9}, [])),
+        {"encoder": {"schema": {}, "weighted": True}},
+        {"encoder": {"schema": {"features": 3}, "weighted": None}},
+        {"encoder": {"schema": SCHEMA.to_dict()}},
+    ],
+    "multinomial": each(classes=([1, 2],), intercept=(0.0,)),
+    "stack": [
+        *each(groups=([], 3), coef=([1.0],), combine=("mean", "vote", "alone")),
+        {"classes": [1, 2, 3]},
+    ],
+    "vote": each(coef=([1.0, -1.0], [0.0, 0.0]), link=("sigmoid", OTHER)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [(n, one) for n, many in WRONG.items() for one in many]
+)
+def test_wrong_descriptions_are_refused(name, change):
+    with pytest.raises(InvalidRelease, match="model"):
+        read_model({**MODELS[name].to_dict(), **change})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *each(features=([0, 9], [0, -1], [0, 1.5], [], 0), coef=([1.0],), intercept=(None,)),
+        *each(extra=(1,), name=(3,), sharpness=([1.0],)),
+    ],
+)
+def test_wrong_groups_are_refused(change):
+    description = json.loads(json.dumps(MODELS["stack"].to_dict()))
+    description["groups"][0].update(change)
+    with pytest.raises(InvalidRelease, match="groups"):
+        read_model(description)
+
+
+def test_bytes_are_those_of_every_other_machine():
+    content = npz_bytes({"coef": np.array([[0.1, -2.5]]), "intercept": np.array([3.0])})
+    assert hashlib.sha256(content).hexdigest() == DIGEST
+    backwards = {"intercept": np.array([3.0]), "coef": np.array([[0.1, -2.5]], order="F")}
+    assert npz_bytes(backwards) == content
+
+
+DIGEST = "fe5c562d29d72e1116e5af93010aa224355b0c6b9527fb652c7b11b1a5ffd96e"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"1",
+        b'{"a": 1, "a": 2}',
+        b'{"a": {"b": 1, "b": 1}}',
+        b'{"a": NaN}',
+        b'{"a": -Infinity}',
+        b'{"a": 1e999}',
+        b'{"a": 1' + b"0" * 30 + b"}",
+        b'{"a": 1' + b"0" * 9000 + b"}",
+        b'{"a": "\xff"}',
+        b'\xef\xbb\xbf{"a": 1}',
+        b'{"a": 1} {"b": 2}',
+        b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}",
+    ],
+)
+def test_traps_are_refused(content):
+    with pytest.raises(InvalidRelease, match=r"card\.json is not"):
+        read_json(content, "card.json")
+
+
+everything = pytest.mark.parametrize("name", MODELS)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X = np.random.default_rng(7).normal(size=(5000, 4)) * np.logspace(-2, 2, 5000)[:, None]
+    return np.vstack([np.zeros(4), X])
+
+
+@cache
+def session_of(name):
+    return onnxruntime.InferenceSession(
+        onnx_bytes(MODELS[name]), providers=["CPUExecutionProvider"]
+    )
+
+
+def onnx_answers(name, X):
+    session = session_of(name)
+    answers = session.run(["decision", "probability", "label"], {"X": X})
+    return answers, json.loads(session.get_modelmeta().custom_metadata_map["labels"])
+
+
+@everything
+def test_onnx_agrees(name, rows):
+    model = MODELS[name]
+    (decision, shares, label), classes = onnx_answers(name, rows)
+    own = model.decision_function(rows)
+    np.testing.assert_allclose(decision.reshape(own.shape), own, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(shares, model.predict_proba(rows), rtol=0, atol=1e-13)
+    assert [classes[k] for k in label] == model.predict(rows).tolist()
+
+
+@everything
+def test_the_recipe_predicts_in_any_language(name, tmp_path, monkeypatch):
+    """Run the lines that every README prints, without numpy, on the test vectors."""
+    model = MODELS[name]
+    monkeypatch.chdir(tmp_path)
+    Path("model.json").write_text(json.dumps({"model": model.to_dict()}))
+    scope = {}
+    exec(re.search("```python\n(.*?)```", README.decode(), re.DOTALL)[1], scope)
+    # Only tanh may differ between machines; a linear model's difference is zero.
+    slack = 0.0 if isinstance(model, Linear) else 1e-14
+    for vector in vectors_of(model):
+        found = np.ravel(scope["decision"](vector["x"]))
+        assert np.abs(found - np.ravel(vector["decision"])).max() <= slack
+        label, shares = scope["predict"](vector["x"])
+        x = np.array([vector["x"]])
+        assert label == model.predict(x)[0]
+        np.testing.assert_allclose(shares, model.predict_proba(x)[0], rtol=0, atol=1e-12)
+
+
+TINY = [0.0, -0.0, 5e-324, -5e-324, 1e-310, 1e-200, 1e-160]
+HUGE = [1e100, -1e100, 1e155, 1e300, -1e300, np.finfo(float).max, -np.finfo(float).max]
+EDGES = st.sampled_from([*TINY, *HUGE, 1.0, -1.0])
+
+
+@everything
+@settings(deadline=None, max_examples=60)
+@given(X=npst.arrays(np.float64, (5, 4), elements=EDGES | st.floats(allow_nan=False, width=64)))
+def test_every_finite_row_has_an_answer(name, X):
+    model = MODELS[name]
+    X = np.clip(X, -np.finfo(float).max, np.finfo(float).max)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores, shares = model.decision_function(X), model.predict_proba(X)
+    assert np.all(np.isfinite(scores))
+    assert np.all((shares >= 0) & (shares <= 1))
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-12)
+    (decision, in_onnx, _), _ = onnx_answers(name, X)
+    assert np.all(np.isfinite(decision))
+    assert np.all(np.isfinite(in_onnx))
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        *([1.0, 2.0, 3.0, 4.0], [[1.0, 2.0]], [[np.nan, 0.0, 0.0, 0.0]], [[np.inf, 0.0, 0.0, 0.0]]),
+        [["text", "more", "text", "4711"]],
+        sparse.csr_array(np.array([[np.nan, 0.0, 0.0, 0.0]])),
+        sparse.csr_array(np.zeros((2, 3))),
+    ],
+)
+def test_wrong_rows_are_refused_without_quoting_them(X):
+    with pytest.raises(InvalidData, match="X must be") as caught:
+        MODELS["binary"].predict(X)
+    assert "4711" not in str(caught.value)
+
+
+@given(p=st.floats(1e-6, 1 - 1e-6), cap=st.floats(0.5, 1))
+def test_the_link_is_the_share_where_the_expected_loss_is_least(p, cap):
+    loss, signs = Logistic(cap), np.array([1.0, -1.0])
+
+    def slope(z):
+        return loss.residuals(np.full((1, 1, 2), z), signs)[0, 0] @ [p, 1 - p]
+
+    z = brentq(slope, -40, 40, xtol=1e-13)
+    np.testing.assert_allclose(Link(cap).probabilities(np.array([z]))[0], [1 - p, p], rtol=1e-8)
+    closed = {1.0: 1 / (1 + np.exp(-z)), 0.5: 1 / (1 + 2 / (1 + np.exp(z)))}
+    if z >= 0 and cap in closed:
+        np.testing.assert_allclose(p, closed[cap], rtol=1e-8)
+
+
+COLUMNS = [Number("age", bounds=(0, 100), mean=50, sd=15), Flag("smokes", share=0.1)]
+COLUMNS += [Category("town", values=("a", "b", "c"), shares=(0.7, 0.2, 0.1))]
+
+
+def people(n, seed=0):
+    draw = np.random.default_rng(seed)
+    table = pd.DataFrame({"age": draw.normal(50, 15, n), "smokes": draw.random(n) < 0.1})
+    table["town"] = draw.choice(["a", "b", "c"], n, p=[0.7, 0.2, 0.1])
+    odds = (table["age"] - 50) / 15 + table["smokes"] - 3.2
+    return table, (draw.random(n) < 1 / (1 + np.exp(-odds))).astype(int)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_where_little_survives_probabilities_have_the_base_rate(several):
+    (X, y), (other, truth) = people(3000), people(20000, 1)
+    kind, more = PrivateLogisticRegression, {}
+    if several:
+        kind, more = CollaborativeClassifier, {"party": np.arange(3000) % 3}
+    kept, losses = [], []
+    for rate in (None, 0.07):
+        known = PublicSchema(COLUMNS, Label("ill", positive=1, negative=0, base_rate=rate))
+        model = kind(epsilon=0.02, schema=known, random_state=1).fit(X, y, **more)
+        kept.append(model.model_.facts.kept)
+        p = model.predict_proba(other)[:, 1]
+        assert np.all((p > 0.5) == (model.predict(other) == 1))
+        assert np.all((p > 0.5) == (model.decision_function(other) > 0))
+        losses.append(log_loss(truth, p))
+    assert max(kept) < 0.2
+    assert 0.04 < p.mean() < 0.11
+    assert losses[1] < losses[0] - 0.03
+    raw = model.model_.encoded(other).toarray() @ model.coef_[0]
+    assert roc_auc_score(truth, raw) == pytest.approx(roc_auc_score(truth, p), abs=1e-5)
