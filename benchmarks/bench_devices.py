@@ -27,8 +27,7 @@ from confrere_federation.engines.keys import make_authority, make_node_key, read
 from confrere_federation.engines.line import carrying, run_party
 from confrere_federation.progress import Progress
 from confrere_federation.studies.running import CoordinatorSession, make_approval, party_session
-from confrere_federation.studies.study_file import Study, read_local, read_study
-from confrere_federation.studies.template import write_template
+from confrere_federation.studies.study_file import Study, read_local, read_study, write_template
 from tests.wire.deployment import free_ports
 from tests.wire.signed_run import confirm_all
 

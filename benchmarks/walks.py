@@ -104,7 +104,7 @@ def study() -> Callable[[], object]:
     from typer.testing import CliRunner
 
     from confrere.cli.app import app
-    from confrere_federation.studies.template import write_template
+    from confrere_federation.studies.study_file import write_template
 
     folder = Path(tempfile.mkdtemp())
     os.environ["CONFRERE_WITNESS"] = str(folder / "witness")  # nothing is left in anybody's home

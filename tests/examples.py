@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from confrere_federation.studies.template import write_template
+from confrere_federation.studies.study_file import write_template
 
 
 def write_plain_example(folder: Path) -> None:

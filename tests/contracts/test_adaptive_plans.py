@@ -19,8 +19,7 @@ from confrere.methods import PublicFacts
 from confrere.methods.priors import CheckedPlan
 from confrere.schema import Category, Flag, Label, PublicSchema
 from confrere_federation.studies.running import Learning, cost_of
-from confrere_federation.studies.study_file import estimator_for, read_study
-from confrere_federation.studies.template import write_template
+from confrere_federation.studies.study_file import estimator_for, read_study, write_template
 from tests.contracts.catalogue import PRIVATE, parameters
 from tests.world import covering
 

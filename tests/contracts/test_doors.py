@@ -11,8 +11,7 @@ from confrere.errors import SimulatedRelease
 from confrere.model.strict_json import json_bytes
 from confrere.release import Release
 from confrere.simulation import SeededSource
-from confrere_federation.studies.study_file import estimator_for
-from confrere_federation.studies.template import write_template
+from confrere_federation.studies.study_file import estimator_for, write_template
 from tests.contracts.test_engines import PARTIES, charged, make_example, run_between, run_here
 from tests.world import rest_slow
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from confrere.cli import app
-from confrere_federation.studies.template import write_template
+from confrere_federation.studies.study_file import write_template
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))

@@ -30,8 +30,13 @@ from confrere_federation.kits import (
     show_kit,
 )
 from confrere_federation.studies.running import make_approval
-from confrere_federation.studies.study_file import gather_locals, open_home, read_local, read_study
-from confrere_federation.studies.template import write_template
+from confrere_federation.studies.study_file import (
+    gather_locals,
+    open_home,
+    read_local,
+    read_study,
+    write_template,
+)
 
 PARTIES = ("main", "branch-1", "branch-2")
 

@@ -155,13 +155,11 @@ def wrote(*paths: object) -> list[Word]:
     return [Word("wrote", "good", f" {path}") for path in paths]
 
 
-def pairs(texts: Sequence[str] | None, option: str, alone: str = "") -> dict[str, Path]:
-    """Read ``PARTY=FILE``; where there is one party ``alone``, the file alone will do."""
+def pairs(texts: Sequence[str] | None, option: str) -> dict[str, Path]:
+    """Read ``PARTY=FILE``."""
     found: dict[str, Path] = {}
     for text in texts or ():
-        name, equals, path = text.partition("=")
-        if not equals and alone:
-            name, path = alone, text
+        name, _, path = text.partition("=")
         if not name or not path or name in found:
             wrong = f"{name} is there twice." if name in found else "must be PARTY=FILE."
             raise typer.BadParameter(wrong, param_hint=f"'{option}'")
@@ -243,7 +241,6 @@ SHARED: dict[str, str | Option] = {
         "study.",
         envvar="CONFRERE_LOCAL",
     ),
-    "data": Option("A party's table, before its local file's.", metavar="PARTY=FILE"),
     "account": "The account that pays; may be left out if there is one.",
     "key": Option("A party's public key: it must have signed.", metavar="PARTY=FILE"),
     "auxiliary": "The public rows that a study names by their hash, before the local file's.",

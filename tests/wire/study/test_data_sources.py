@@ -15,7 +15,7 @@ from confrere.data.report import data_report
 from confrere.errors import InvalidData
 from confrere.rows import open_table
 from confrere_federation.studies.running import read_rows
-from confrere_federation.studies.study_file import gather_locals, read_local
+from confrere_federation.studies.study_file import read_local
 from tests.wire.study.conftest import ready
 
 
@@ -58,8 +58,6 @@ def test_rows_are_the_same_wherever_they_lie_and_so_is_the_owners_look(edit, fol
         assert np.array_equal(found.y, expected.y)
         assert look(study, local.table()) == looked
         moved(folder, 'data_path = "main.csv"')
-    named = gather_locals(study, folder / "study.toml", data={"main": folder / "local/main.csv"})
-    assert named["main"].table().name == "main.csv"
     parts = folder / "parts"
     parts.mkdir()
     for number, part in enumerate((table[:100], table[100:])):

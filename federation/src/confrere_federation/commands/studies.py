@@ -63,8 +63,8 @@ from confrere_federation.studies.study_file import (
     peer_lines,
     read_study,
     standing_refusal,
+    write_template,
 )
-from confrere_federation.studies.template import write_template
 
 
 @command("init")
@@ -85,17 +85,15 @@ def check(
     study: Path,
     *,
     local: list[Path] | None = None,
-    data: list[str] | None = None,
     strict: Annotated[bool, "Fail on anything that the report finds."] = False,
 ) -> Answer:
     """Check a study file, the local files beside it, and how the parties' tables fit the schema.
 
-    Tables are those that local files name, and --data. What is found is for their owners alone:
-    it is shown here and kept beside the ledger, in a file that only they can read. Nothing is
-    spent.
+    Tables are those that local files name. What is found is for their owners alone: it is shown
+    here and kept beside the ledger, in a file that only they can read. Nothing is spent.
     """
     found = read_study(study)
-    locals_ = gather_locals(found, study, local or (), data=pairs(data, "--data", found.alone))
+    locals_ = gather_locals(found, study, local or ())
     reports: dict[str, DataReport] = {}
     files: dict[str, Path] = {}
     missing: dict[str, Path] = {}
@@ -214,7 +212,6 @@ def fit(
     *,
     attempt: Annotated[int, Option("Which run: a second one is paid for anew.", min=1)] = 1,
     local: list[Path] | None = None,
-    data: list[str] | None = None,
     source: Annotated[
         list[str] | None,
         Option("What a source elsewhere has released, and signed.", metavar="PARTY=FOLDER"),
@@ -234,7 +231,7 @@ def fit(
     charged before any noise is drawn; a study pays once, and carried out again it gives the same.
     """
     found = read_study(study)
-    locals_ = gather_locals(found, study, local or (), data=pairs(data, "--data", found.alone))
+    locals_ = gather_locals(found, study, local or ())
     plan = make_plan(found, locals_, attempt)
     folder = out or Path("confrere-out") / found.id
     runner = prepare(found, plan, locals_, _sources(found, source), auxiliary=auxiliary)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
 import tempfile
 import tomllib
@@ -566,8 +565,7 @@ def open_account(party: Party, local: Local, cost: Guarantee) -> Ledger:
         for source in sources:
             keep_source(source, ledger.ledger_id, ledger.path)
     if budget.account not in {account.name for account in ledger.accounts()}:
-        policy = local.policy
-        own = None if policy is None else policy.lifetime_epsilon
+        own = local.policy.lifetime_epsilon
         ledger.open_account(
             budget.account,
             epsilon=budget.limit if own is None else own,
@@ -966,16 +964,15 @@ def prepare(
     here = {n: one for n, one in locals_.items() if one.has_table and n in payers}
     if not here:
         raise StudyError(
-            "no party lives here: give its local file with --local, or its table with "
-            "--data PARTY=FILE."
+            "no party that learns lives here: give its local file, which names its table, with "
+            "--local FILE."
         )
     _check_parties(study, here, sources or {})
     for cost in plan.costs:
         if cost.party not in here:
             continue
         local = here[cost.party]
-        if local.policy is not None:
-            local.policy.check(study, cost.party)
+        local.policy.check(study, cost.party)
         if local.key_path is not None:
             read_private_key(local.key_path)
         refusal = standing_refusal(study, local)
@@ -1113,9 +1110,13 @@ def check_destination(study: Study, folder: Path, parties: list[str]) -> None:
             f"see what is there: confrere verify {folder / taken[0]}; a study that was carried out "
             "gives the same again, into another folder: --out FOLDER"
         )
-    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise StudyError(f"out: {folder.name} cannot be written, in {there}.")
+    try:
+        there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+        with tempfile.TemporaryDirectory(dir=there):
+            pass  # whoever may write there is not found out in the middle
+    except OSError as error:
+        what = f"out: nothing can be written into {folder} ({error.strerror}). Nothing was spent."
+        raise StudyError(what).hinting("give another folder: --out FOLDER") from None
 
 
 def reader_for(study: Study) -> Callable[..., Release]:
@@ -1329,8 +1330,6 @@ def make_approval(
     """
     _check_engine(study)
     party = study.party(local.party)
-    if local.policy is None:
-        raise StudyError(f"policy: {party.name} needs a local file that says what it allows.")
     local.policy.check(study, party.name)
     check_peers(study, local)
     cost = cost_of(study)

@@ -18,6 +18,7 @@ import json
 import math
 import os
 import re
+import secrets
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -28,6 +29,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -104,8 +106,10 @@ _SAID = {
 
 
 _AS_PYTHON = "leave it out: how rows are bounded follows from [data] and the method, as in Python"
-#: Keys of earlier studies, in whatever table, and what to write instead.
+#: Keys of other files and of earlier studies, in whatever table, and what to write instead.
 INSTEAD = {
+    "data_path": "this is a party's local file; give the study, and this one with --local",
+    "schema": "this is a study; give a party's local file",
     "relation": "it is neighbours now, in [privacy]",
     "protects": "it is privacy_unit now",
     **dict.fromkeys(("encoding", "rows", "normalise", "clipping", "radius"), _AS_PYTHON),
@@ -162,17 +166,19 @@ def first_fault(error: ValidationError, what: str, values: object = None) -> str
     A key that is missing may be there under a name that is nearly its own.
     """
     found = error.errors(include_url=False, include_input=False)[0]
+    begins = "" if what == "the study" else f"{what}: "  # of other files there are several
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in found["loc"])
     where = where.removeprefix(".")
     context = found.get("ctx", {})
     if found["type"] == "unknown_key":
-        return f"{f'[{where}]' if where else what} does not know {context['what']}."
+        told = f"{begins}[{where}]" if where else what
+        return f"{told} does not know {context['what']}."
     said = context["what"] if found["type"] == "said" else None
     if said is None:
         said = _SAID.get(found["type"], "is not what belongs here").format(**context)
     if found["type"] == "missing":
         said += _misspelt(values, found["loc"])
-    return f"{where or what}: {said}."
+    return f"{begins}{where}: {said}." if where else f"{what}: {said}."
 
 
 def _misspelt(values: Any, place: tuple[int | str, ...]) -> str:
@@ -421,8 +427,19 @@ def estimator_for(
 def settings_for(study: Study, method: Method, **more: object) -> Values:
     """Return the arguments of ``method`` that the study decides, and ``more`` that it takes."""
     known = _arguments(method)
-    wanted = {"trust": study.trust, **study.parameters, **_settled(study), **more}
-    return {name: value for name, value in wanted.items() if name in known}
+    wanted: Values = {
+        "trust": study.trust,
+        **study.parameters,
+        "epsilon": shared(study.epsilon)[0] if study.has_intervals else study.epsilon,
+        "classes": study.classes,
+        "split_seed": study.file.random.split_seed,
+    }
+    if study.declared_records is not None:
+        wanted["neighbours"] = AddRemove(study.declared_records)
+    if study.adds_up:
+        wanted["collusion_threshold"] = study.collusion_threshold
+        wanted.setdefault("max_retries", RESERVE)
+    return {name: value for name, value in (wanted | more).items() if name in known}
 
 
 def cost_for(study: Study, model: Any, n_samples: int = NOMINAL_ROWS) -> Guarantee:
@@ -487,23 +504,6 @@ def _arguments(method: Method) -> dict[str, inspect.Parameter]:
     return {name: value for name, value in parameters.items() if name not in method.settings}
 
 
-def _settled(study: Study) -> Values:
-    """Return what other tables of the study decide."""
-    settled: Values = {
-        "epsilon": shared(study.epsilon)[0] if study.has_intervals else study.epsilon,
-        "classes": study.classes,
-        "split_seed": study.file.random.split_seed,
-    }
-    if study.declared_records is not None:
-        settled |= {"neighbours": AddRemove(study.declared_records)}
-    if study.adds_up:
-        settled |= {
-            "collusion_threshold": study.collusion_threshold,
-            "max_retries": study.parameters.get("max_retries", RESERVE),
-        }
-    return settled
-
-
 #: Whoever asks; no party has this name, under which kits and signatures of the asker lie.
 COORDINATOR = "coordinator"
 #: The file of a kit that says where that is.
@@ -546,11 +546,6 @@ class Study:
     def joint(self) -> bool:
         """Whether one thing comes of it, which all make together."""
         return self.method.shape in ("together", "votes", "table")
-
-    @property
-    def alone(self) -> str:
-        """The only party's name; empty where there are more."""
-        return self.parties[0].name if len(self.parties) == 1 else ""
 
     @property
     def quorum(self) -> float:
@@ -710,7 +705,7 @@ def _refusals(study: Study) -> Iterator[tuple[str, object, str]]:
         f"{shared} have the same key; whoever holds it would count as two. Every party makes its "
         "own: confrere keys request",
     )
-    outcome = study.schema.outcome
+    outcome = study.outcome
     count, sources = len(parties), len([one for one in parties if one.role == "source"])
     many = f"must be {count} at most, as many as there are parties"
     yield "privacy.parties_per_unit", privacy.parties_per_unit > count, many
@@ -726,7 +721,7 @@ def _refusals(study: Study) -> Iterator[tuple[str, object, str]]:
     wrong = hidden != (privacy.records is not None)
     why = "add it under add-remove, a public number for every party's own; elsewhere delete it"
     yield "privacy.records", wrong, why
-    called = [*names, *map(str, outcome.names if outcome else ())]
+    called = [*names, *map(str, outcome.names)]
     everybody = shape == "table" and ALL in called
     yield "party.name, data.label", everybody, f"{ALL!r} names everybody; call it otherwise"
     alone = shape == "table" and study.adds_up and count <= study.collusion_threshold
@@ -988,8 +983,7 @@ class Local(DataSet):
     #: Who reads the rows: "loop" (the default), "joblib", "dask" or a scheduler's address.
     engine: Text | None = None
     key_path: FilePath | None = None  #: The private key that it signs with
-    #: None for a party without a local file, whose table was given by hand.
-    policy: LocalPolicy | None = None
+    policy: LocalPolicy  #: What it allows
     #: The public key whose questions it answers: ``ssh-ed25519 AAAA...``.
     coordinator: PublicKeyLine | None = None
     #: Its copy of the public rows that a study names by their hash.
@@ -1027,21 +1021,16 @@ class Local(DataSet):
         return open_table(self.data_path, dialect=self.dialect)
 
 
-class LocalFile(Local):
-    """A local file: in it, a party says what it allows."""
-
-    policy: LocalPolicy
-
-
 def read_local(path: str | Path) -> Local:
     """Read a local file; its paths are relative to it."""
     file = Path(path)
-    values = parse_toml(read_bytes(file, "the local file"), "the local file")
+    what = f"the local file {file.name!r}"
+    values = parse_toml(read_bytes(file, "the local file"), what)
     if isinstance(dataset := values.get("dataset"), str):
         values |= _from_home(dataset, values, file)
     elif "ledger_path" not in values and isinstance(values.get("party"), str):
         values["ledger_path"] = f"{values['party']}.ledger"
-    return LocalFile.read(values, "the local file", folder=file.parent)
+    return Local.read(values, what, folder=file.parent)
 
 
 def _from_home(dataset: str, values: Iterable[str], file: Path) -> Values:
@@ -1067,9 +1056,6 @@ def gather_locals(
     # Its file: without ``paths``, ``local.toml`` and ``local/*.toml`` beside it are taken.
     study_path: Path,
     paths: Sequence[Path] = (),  # Local files, or folders of them
-    *,
-    # Tables by party, before the files' own; a party that is named here needs no local file.
-    data: Mapping[str, Path] | None = None,
 ) -> dict[str, Local]:
     """Return the parties that live here, by name, in the study's order."""
     found: dict[str, Local] = {}
@@ -1084,10 +1070,6 @@ def gather_locals(
         if local.party in found:
             raise StudyError(f"party: {local.party!r} has two local files; keep one.")
         found[local.party] = local.model_copy(update={"key_path": _key_named(study, local)})
-    for party, path in (data or {}).items():
-        study.party(party)
-        made = Local(party=party, ledger_path=study_path.parent / f"{party}.ledger")
-        found[party] = found.get(party, made).model_copy(update={"data_path": path, "data": None})
     return {party.name: found[party.name] for party in study.parties if party.name in found}
 
 
@@ -1205,3 +1187,45 @@ def confirm_peers(
             )
         write_whole(file, text.encode())
     return {**local.peers, **home.peers()}
+
+
+_EXAMPLE_ROWS = {"main": 4000, "branch-1": 1500, "branch-2": 1000}
+
+
+def write_template(folder: Path, seed: int | None = None) -> list[Path]:
+    """Write ``study.toml``, a local file per party and, by a seed, patients who do not exist."""
+    content, local = template("study.toml"), template("local.toml")
+    study, texts = study_from_bytes(content.encode()), {folder / "study.toml": content}
+    for name in (party.name for party in study.parties):
+        text = local.replace("# data_path", "data_path") if seed is not None else local
+        texts[folder / "local" / f"{name}.toml"] = text.replace("{party}", name)
+        if seed is not None:
+            texts[folder / "local" / f"{name}.csv"] = _simulated(study, name, seed)
+    taken = [path.name for path in (folder, *texts) if path.is_file()]
+    if taken:
+        what = f"folder: {taken[0]} is there already, and nothing is written over."
+        raise StudyError(what).hinting("choose another folder: confrere init FOLDER")
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return list(texts)
+
+
+def _simulated(study: Study, party: str, seed: int) -> str:
+    """Draw patients from the template's own public facts: none of them exists."""
+    count = _EXAMPLE_ROWS[party]
+    one = secrets.token_hex(4)  # two examples are two data sets, each with a ledger of its own
+    rng = np.random.default_rng([seed, *party.encode()])
+    age, bmi, glucose = rng.normal(size=(3, count))
+    chance = 1 / (1 + np.exp(2.6 - 0.5 * age - 0.6 * bmi - 1.1 * glucose))
+    bounds = [feature.to_dict()["bounds"] for feature in study.schema.features[:3]]
+    numbers = [52 + 16 * age, 26 + 5 * bmi, 5.5 + 1.2 * glucose]
+    clipped = [np.clip(x, *b).round(1) for x, b in zip(numbers, bounds, strict=True)]
+    columns = {
+        "patient_id": [f"simulated-{party}-{one}-{number}" for number in range(count)],
+        **dict(zip(("age", "bmi", "Glu0"), clipped, strict=True)),
+        "smoker": rng.choice(["never", "former", "current"], size=count, p=[0.6, 0.2, 0.2]),
+        "diabetes": np.where(rng.random(count) < chance, "yes", "no"),
+    }
+    rows = zip(*columns.values(), strict=True)
+    return "\n".join(",".join(map(str, row)) for row in [columns, *rows]) + "\n"
