@@ -169,7 +169,7 @@ EVALUATE = f"evaluate {RELEASE} local/branch-1.csv --epsilon {{}} --ledger local
 LINE = [
     *((CHECK, 3, *told, ("study.toml", old, new)) for old, new, *told in STUDY),
     ("chekc", 2, "'chekc'", "Did you mean 'check'"),
-    ("ledger", 2, "needs one of show, verify", "confrere ledger show"),
+    ("ledger", 2, "needs a command", "confrere ledger show"),
     ("check nostudy.toml", 3, "'nostudy.toml'", "confrere init FOLDER"),
     (CHECK, 3, "local/main.csv of main", "see data_path", (MAIN, None)),
     (CHECK, 3, "main.csv", 'encoding = "cp1252"', (MAIN, "é".encode("latin-1"))),
@@ -205,7 +205,7 @@ LINE = [
     (EVALUATE.format(0.5), 7, "the amount was not typed", "type the amount", (), "\n"),
     ("ledger show study.toml", 3, "study.toml", "give the path of one"),
     ("schema new --out s.toml", 3, "nothing was typed", "run it again", (), "\n"),
-    ("schema diff study.toml no.toml", 3, "no.toml", "No such file"),
+    ("schema diff study.toml no.toml", 3, "no.toml", "give the path of a study"),
     ("party study.toml", 3, "no kit beside it", "confrere kit open"),
     ("status nowhere", 3, "nowhere", "that a coordinator or party wrote"),
 ]

@@ -91,7 +91,9 @@ def ending_of(error: BaseException, program: str = "confrere") -> Answer:
         if isinstance(error, kind):
             own = error.hint if isinstance(error, errors.ConfrereError) else ""
             name = "Interrupted" if code is ExitCode.INTERRUPTED else name
-            return Answer(_line(error), exit_code=code, error_code=name, hint=own or hint)
+            told = _line(error)
+            hint = "correct what the message names" if told.startswith("--") else hint
+            return Answer(told, exit_code=code, error_code=name, hint=own or hint)
     again = "run it again with --debug"
     return Answer(f"unexpected {name}", exit_code=ExitCode.FAILED, error_code=name, hint=again)
 
@@ -104,7 +106,7 @@ def _usage(error: BaseException, message: str, program: str) -> Answer:
     listed = getattr(getattr(context, "command", None), "list_commands", None)
     verbs = [] if listed is None else list(listed(context))
     if not message:  # a group without a verb: its help has just been printed
-        message = f"{where} needs one of {', '.join(verbs)}"
+        message = f"{where} needs a command"
         hint = f"for instance: {where} {verbs[0]}" if verbs else hint
     return Answer(message, exit_code=ExitCode.USAGE, error_code="UsageError", hint=hint)
 
@@ -156,12 +158,12 @@ def wrote(*paths: object) -> list[Word]:
 
 
 def pairs(texts: Sequence[str] | None, option: str) -> dict[str, Path]:
-    """Read ``PARTY=FILE``."""
+    """Read ``NAME=PATH``."""
     found: dict[str, Path] = {}
     for text in texts or ():
         name, _, path = text.partition("=")
         if not name or not path or name in found:
-            wrong = f"{name} is there twice." if name in found else "must be PARTY=FILE."
+            wrong = f"{name} is there twice." if name in found else "must be NAME=PATH."
             raise typer.BadParameter(wrong, param_hint=f"'{option}'")
         found[name] = Path(path)
     return found

@@ -220,7 +220,8 @@ def parse_json(content: bytes, what: str) -> Any:
     try:
         return json.loads(content)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise StudyError(f"{what} is not valid JSON.") from None
+        fault = StudyError(f"{what} is not valid JSON.")
+        raise fault.hinting("is it the file? Ask who sent it for it again") from None
 
 
 def _one_line(text: str) -> str:

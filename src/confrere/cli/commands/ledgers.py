@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from confrere.cli.app import Answer, Option, command, confirm, said, tell
-from confrere.errors import BudgetExceeded, InvalidParameter
+from confrere.errors import BudgetExceeded, InvalidParameter, NotALedger
 from confrere.kernel.guarantee import Guarantee, Unit
 from confrere.ledger import Account, Ledger, reset_witness, witnessed
 from confrere.ledger.accounts import account_table, charge_table, owner_table, together_table
@@ -23,6 +23,8 @@ _REASON = "Why, in one line; it stays in the chain. Needed."
 
 def existing_ledger(path: Path) -> Ledger:
     """Open a ledger that is there: opening would make a new one, and a look must not."""
+    if path.is_dir():
+        raise NotALedger(f"{path} is a folder; a ledger is a file.")
     if not path.is_file():
         raise no_ledger(path)
     return Ledger(path)
@@ -67,6 +69,7 @@ def show(
     book = existing_ledger(ledger)
     count = book.count(account)
     pages = max(1, math.ceil(count / rows))
+    page = min(page, pages)
     entries = book.entries(account, last=rows, skip=rows * (page - 1))
     accounts = [one for one in book.accounts() if account in (None, one.name)]
     resets, decisions = book.resets(), book.decisions()

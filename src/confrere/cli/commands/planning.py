@@ -8,7 +8,7 @@ from typing import Annotated
 
 from confrere.assurance.inference import ASKED, infer
 from confrere.cli.app import Answer, Option, command
-from confrere.data.schema import PublicSchema
+from confrere.cli.commands.schemas import read_schema
 from confrere.errors import InvalidParameter
 from confrere.estimators import PrivateLogisticRegression
 from confrere.planning import BEST, ExpectedArea, plan_schema
@@ -37,7 +37,7 @@ def plan(
     base_rate: Annotated[
         float, Option("Share of positive records, about.", min=0.001, max=0.999)
     ] = 0.5,
-    schema: Annotated[Path | None, "What lines and curves by this schema would bring."] = None,
+    schema: Annotated[str | None, "What lines and curves by this schema would bring."] = None,
     odds_ratios: Annotated[
         bool, "With --schema: how far their intervals would reach, of a fit for inference."
     ] = False,
@@ -72,9 +72,9 @@ def plan(
     told: list[object] = [str(found), table]
     also: dict[str, object] = {}
     if odds_ratios and schema is None:
-        raise InvalidParameter("odds_ratios: give the schema too, which says what columns are.")
+        raise InvalidParameter("--odds-ratios: give --schema too, which says what columns are.")
     if schema is not None:
-        declared = PublicSchema.from_toml(schema)
+        declared = read_schema(schema)
         by_schema = plan_schema(declared, n_samples=records, epsilon=epsilon, auc=auc)
         told.append(str(by_schema))
         also["schema"] = {
@@ -107,14 +107,16 @@ def plan(
 def choose(
     sizes: Annotated[list[int], Option("Records of every party.", metavar="RECORDS...")],
     *,
-    schema: Annotated[Path | None, "What is declared about the columns."] = None,
+    schema: Annotated[str | None, "What is declared about the columns."] = None,
     features: Annotated[int | None, Option("Encoded columns, without one.", min=1)] = None,
     epsilon: Annotated[float, Option("What each spends.", min=1e-3, max=1e3)] = 1.0,
     auc: _Auc = BEST,
     trust: Annotated[str, "The weakest that all parties' policies allow."] = "own noise",
 ) -> Answer:
     """Say how organisations should learn one model, with what to expect of every way."""
-    declared = None if schema is None else PublicSchema.from_toml(schema)
+    if schema is None and features is None:
+        raise InvalidParameter("--schema: give it, or with --features the number of columns.")
+    declared = None if schema is None else read_schema(schema)
     found = chosen_way(
         n_samples=sizes, schema=declared, n_features=features, epsilon=epsilon, auc=auc, trust=trust
     )

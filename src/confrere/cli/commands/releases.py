@@ -50,7 +50,9 @@ def predict(
 ) -> Answer:
     """Predict the raw rows of a table with a released model; spends nothing."""
     if out is not None and out.suffix not in WRITERS:
-        raise InvalidParameter(f"out: the name must end in {', '.join(WRITERS)}.")
+        raise InvalidParameter(f"--out: the name must end in {', '.join(WRITERS)}.")
+    if out is not None and not out.absolute().parent.is_dir():
+        raise InvalidParameter(f"--out: there is no folder {out.parent}.")
     model = load_release(release, require_signature_from=pairs(key, "--key") or None)
     table = open_table(data)
     found = predictions(release, model, table, encoded=encoded, ids=ids)

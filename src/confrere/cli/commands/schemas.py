@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -77,7 +78,12 @@ def _ask_names() -> list[str]:
 
 def _ask(question: str, *, optional: bool = False) -> str:
     """Return what is typed; nothing ends the command where something is needed."""
-    typed = str(typer.prompt(question, default="", show_default=False, err=True)).strip()
+    try:
+        typed = str(typer.prompt(question, default="", show_default=False, err=True)).strip()
+    except typer.Abort:
+        if sys.stdin.isatty():
+            raise
+        typed = ""  # nobody is there to type
     if not typed and not optional:
         raise SchemaError("nothing was typed, and nothing was written.").hinting(
             "run it again, or give the facts as options: confrere schema new --help"
@@ -134,7 +140,7 @@ def _written(schema: PublicSchema, out: Path | None) -> Answer:
 def show(schema: Annotated[str, _SOURCE]) -> Answer:
     """Show what a schema declares, and the hash of all that has a meaning."""
     digest = (found := read_schema(schema)).fingerprint()
-    return Answer(f"fingerprint {digest}", found.to_dict() | {"fingerprint": digest}, [found])
+    return Answer("", found.to_dict() | {"fingerprint": digest}, [found])
 
 
 @command("schema diff")
@@ -158,6 +164,9 @@ def read_schema(source: str) -> PublicSchema:
         if source in packaged.schema_names():
             found: PublicSchema = packaged.load_schema(source)
             return found
+    if not Path(source).is_file():
+        what = f"there is no schema or study {source!r} to be read."
+        raise SchemaError(what).hinting("give the path of a study, or of a schema's file")
     try:
         return PublicSchema.from_toml(Path(source))
     except SchemaError:
