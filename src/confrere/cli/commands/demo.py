@@ -25,14 +25,10 @@ from confrere.demo.demonstration import (
 from confrere.demo.simulated_hospitals import SCHEMA
 from confrere.errors import BudgetExceeded
 from confrere.estimators import PrivateLogisticRegression
-from confrere.estimators.predictions import predict
 from confrere.extras import installed
 from confrere.ledger import Ledger
-from confrere.release import load_release
-from confrere.views import Pairs, Table, Word, amount, shown
+from confrere.views import Table, Word, amount, shown
 
-#: Columns of one person that are shown.
-_SHOWN = 6
 _COLUMNS = {method: drawn[0] for method, drawn in METHODS.items()}
 
 
@@ -65,8 +61,6 @@ def demo(
             draw(learned, path)
         patients = out / "patients.csv"
         pa.csv.write_csv(branch.X_test.slice(0, 20), patients)
-        person = branch.X_test.slice(0, 1)
-        (foretold,) = predict(load_release(places[branch.name]), person).to_pylist()
         refusal = _refusal(world, ledger)
         rows = ledger.verify()
     place = out / "releases" / places[branch.name].name
@@ -89,7 +83,6 @@ def demo(
             "files": files,
             "ledger_head": ledger.head(),
             "refused": refusal,
-            "one_person": foretold,
         },
         [
             Word(WARNING, "bad"),
@@ -104,9 +97,6 @@ def demo(
             f"  {refusal}",
             f"\nLedger: {rows} rows verified, head {ledger.head()[:16]}; every privacy cost was "
             "on disk before its noise was drawn.",
-            f"\nOne of {branch.name}'s simulated patients, raw as in its table, and what its "
-            "release says:",
-            _person_facts(person, foretold),
             "" if picture else "\nFor the picture: pip install 'confrere[plot]', and run it again.",
             *wrote(*(f"{name}: {path}" for name, path in files.items())),
         ],
@@ -150,15 +140,6 @@ def _words(learned: DemoModels) -> str:
         "rest is for comparison, on books of its own; with real people one would choose before "
         "spending."
     )
-
-
-def _person_facts(person: pa.Table, foretold: dict[str, float]) -> Pairs:
-    """Show one raw row, as a hospital has it, and what the released model says of it."""
-    ranked = sorted(SCHEMA.features, key=lambda feature: -max(feature.importances or (0.0,)))
-    (row,) = person.to_pylist()
-    told = {feature.column: row[feature.column] for feature in ranked[:_SHOWN]}
-    chances = {name: f"{share:.1%}" for name, share in foretold.items() if name != "predicted"}
-    return Pairs({**told, f"and {len(ranked) - _SHOWN} more": "", **chances})
 
 
 def _refusal(world: World, ledger: Ledger) -> str:
