@@ -18,7 +18,7 @@ VALUES = {
     "delta": [False, True],
     "option": [
         *("", "check", "reserve", "rounds", "sum", "party", "contrast", "by", "products"),
-        *("huber", "cap"),
+        *("huber", "cap", "average", "sums"),
     ],
 }
 

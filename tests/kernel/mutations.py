@@ -371,7 +371,40 @@ counts: no cap | means go on beyond the cap, and the loss bends as they do
     outcomes.losses:Poisson._means | math.log(self.cap), out=scores) | 9.0, out=scores) | return np.minimum(scores, self.cap, out=scores) | return scores
 counts: corners | with a delta, counts and means are taken for equally long
     poisson | theorem, ratio | "classes": 0, "geometry": "ball", "delta": True
-    outcomes.losses:OneScore.moves | for a in self.ends for b in self.ends | for a, b in zip(self.ends, self.ends[::-1])
+    outcomes.losses:Poisson.moves | for a in ends for b in ends | for a, b in zip(ends, ends[::-1])
+numbers: corners of log-cosh | with a delta, half of the corners of two residuals are counted
+    linear | theorem | "classes": 0, "geometry": "ball", "delta": True
+    outcomes.losses:LogCosh.moves | Move(2 * c, ends, 4) | Move(2 * c, ends, 2)
+numbers: sums | of numbers a sum has the sensitivity of half a record
+    linear, poisson, survival | ratio | "classes": 0, "geometry": "ball", "option": "sums"
+    methods.sums:Sums.slope | return min( | return 0.5 * min(
+survival: gradient | a person moves the noise by half of what it can
+    survival | ratio | "classes": 0, "geometry": "ball"
+    outcomes.pieces:PiecewiseExponential.__post_init__ | reach=cap, | reach=cap / 2,
+survival: determinant | the curvature of a person is that of one of its pieces
+    survival | ratio | "classes": 0, "geometry": "ball", "relation": "add-remove"
+    outcomes.pieces:PiecewiseExponential.jacobian | pieces * (1 - self.share) | (1 - self.share)
+survival: rank | the curvature of a person has one direction
+    survival | theorem | "classes": 0, "geometry": "ball", "delta": True
+    outcomes.pieces:PiecewiseExponential.jacobian | levels = (pieces - 1) * math.log1p(self.share * each) | levels = 0.0
+survival: corners | with a delta, one of two persons has its events in every piece
+    survival | theorem | "classes": 0, "geometry": "ball", "delta": True
+    outcomes.pieces:PiecewiseExponential.moves | corners**records | corners
+survival: levels | levels of pieces are taken for half as long as they are in a body
+    survival | ratio | "classes": 0, "geometry": "body"
+    outcomes.pieces:Levels.noised | float(norm.roots | 0.5 * float(norm.roots
+survival: share of the constant | a body's constant takes more of a row than levels may
+    survival | noise | "classes": 0, "geometry": "body"
+    methods.geometry:SchemaGeometry.frame | tie.share**0.5 | 0.95
+survival: no cap | expected events go on beyond the cap
+    survival | theorem, ratio | "classes": 0, "geometry": "ball"
+    outcomes.pieces:PiecewiseExponential._means | most = self.cap / | most = 9.0 /
+curve: a person moves once | who changes leaves a cell and comes into no other
+    curve | ratio | "classes": 0
+    outcomes.curve:SurvivalCounts.point | sensitivity=1 + replaced | sensitivity=1
+curve: integers | noise on the counts of a curve has half of its scale
+    curve | noise | "classes": 0
+    kernel.measurements:Point.noised | discrete_laplace(self.scale, | discrete_laplace(self.scale / 2,
 counts: beyond the largest | counts above the largest are taken as they are, and no loss looks at them
     poisson | ratio | "classes": 0, "geometry": "ball"
     outcomes.kinds:Count.encode | self.column), 0.0, self.most) | self.column), 0.0, 9.0)

@@ -137,13 +137,6 @@ class Forecast(Shown):
         law = stats.chi if self.delta else stats.gamma
         return float(law.ppf(probability, self.act.norm.size)) / float(self.act.law.rate)
 
-    def excess(self, delta: float = 0.01) -> float:
-        """Bound the mean objective above its minimum, on one party's records.
-
-        ``||b||^2 / (2 L n)`` at the noise's quantile; true with probability ``1 - delta``.
-        """
-        return float(self.noise(1 - delta) ** 2 / (2 * self.act.ridge * self.n_samples))
-
     @property
     def _sizes(self) -> str:
         cost = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
@@ -156,7 +149,6 @@ class Forecast(Shown):
             [
                 self._sizes,
                 f"{noise} (ridge {self.act.ridge:.4g})",
-                f"excess objective below {self.excess():.3g} in 99% of runs",
                 f"expected AUC {self.expected}; {self.auc:.3f} at best",
             ]
         )

@@ -36,7 +36,7 @@ from confrere.assurance.inference import infer
 from confrere.assurance.noise_law import noise_audit
 from confrere.assurance.theorems import theorem_audit, tries_let_through
 from confrere.catalogue import find_method
-from confrere.data.features import Category, Label, Number
+from confrere.data.features import Category, Label, Number, Outcome
 from confrere.data.schema import PublicSchema
 from confrere.errors import (
     CalibrationError,
@@ -57,8 +57,15 @@ from confrere.methods.design import AddRemove
 from confrere.methods.plan import Plan, Term
 from confrere.methods.priors import CheckedPlan, PriorCheck
 from confrere.methods.sums import CountedSum, GradientRounds
-from confrere.outcomes import Count, PrivateLinearRegression, PrivatePoissonRegression, Quantity
+from confrere.outcomes import (
+    CollaborativeRegression,
+    Count,
+    PrivateLinearRegression,
+    PrivatePoissonRegression,
+    Quantity,
+)
 from confrere.simulation import SeededSource
+from confrere.survival import PrivateSurvivalRegression, SurvivalCurve, TimeToEvent
 
 COMPARED = ("ratio", "noise", "theorem", "price")
 
@@ -97,7 +104,8 @@ class AuditCase:
     delta: bool = False  #: Whether a delta is offered
     #: What else is asked for: a ``check`` of a prior, a ``reserve`` of tries, ``rounds``, noise of
     #: the parties' own (``sum``), whole parties hidden (``party``), an evaluation's subgroups
-    #: (``by``), intervals' second question (``products``), ``huber``'s loss, a high ``cap``.
+    #: (``by``), intervals' second question (``products``), ``huber``'s loss, a high ``cap``; of
+    #: numbers several organisations' ``average`` or ``sums``.
     option: str = ""
 
     @property
@@ -175,6 +183,7 @@ _CLASSES, _OFPA, _BODY = (
 _TWO_LAPLACE = {2: "L1"}
 _CHECKED, _ROUNDS_TOO, _RESERVED = ("", "check"), ("", "rounds"), ("", "reserve")
 _SHARED = (*_RESERVED, "sum")
+_TOGETHER = ("average", "sums")
 
 #: Method, relations, the law by the number of classes, geometries, whether with a delta, options.
 _LINES: list[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[str]]] = [
@@ -227,10 +236,16 @@ _LINES: list[tuple[str, Sequence[str], Mapping[int, str], str, bool, Sequence[st
     ("evaluate", _ONE, _TWO_LAPLACE, "body", False, ("", "by")),
     ("infer", _ONE, _TWO_LAPLACE, "body", False, ("", "products")),
     *(
-        (method, _RELATIONS, {0: law}, geometry, law == "Gaussian", ("", option))
-        for method, option in (("linear", "huber"), ("poisson", "cap"))
-        for law, geometry in (("L2", "ball"), ("Gaussian", "ball"), ("Max", "body"))
+        (method, _RELATIONS, {0: law}, geometry, law == "Gaussian", options)
+        for method, option in (("linear", "huber"), ("poisson", "cap"), ("survival", "cap"))
+        for law, geometry, options in (
+            *((law, "ball", ("", option, *_TOGETHER)) for law in ("L2", "Gaussian")),
+            ("Gaussian", "body", _TOGETHER),
+            ("Max", "body", ("", option, "average")),
+            ("L2", "body", ("sums",)),
+        )
     ),
+    ("curve", _RELATIONS, {0: "L1"}, "ball", False, ("", "by")),
     ("total", _ONE, {2: "L2"}, "ball", False, ("",)),
     ("total", _ONE, {2: "Gaussian"}, "ball", True, ("",)),
 ]
@@ -497,36 +512,60 @@ def _infer(row: AuditCase, epsilon: float) -> Sides:
 
 
 #: Of numbers the class and its outcome, and by option settings.
-_QUANTITY = Quantity("y", bounds=(-1, 3), sd=1)
-_COUNT = Count("y", most=4, exposure="time", exposures=(0.5, 2))
-_NUMBERS: dict[str, tuple[Callable[..., object], Quantity | Count, dict[str, dict[str, object]]]]
+_QUANTITY = Quantity("y", bounds=(-1, 3), sd=0.5)
+_COUNT = Count("y", most=4, exposure="time", exposures=(0.5, 2), mean=1e-6)
+_TIME = TimeToEvent("y", event="time", happened=(0,), pieces=(1, 2, 4, 8), base_rate=1 - 1e-6)
+_NUMBERS: dict[str, tuple[Callable[..., object], Outcome, dict[str, dict[str, object]]]]
 _NUMBERS = {
     "linear": (PrivateLinearRegression, _QUANTITY, {"": {}, "huber": {"loss": "huber"}}),
     "poisson": (PrivatePoissonRegression, _COUNT, {"": {}, "cap": {"cap": 6.0}}),
+    "survival": (PrivateSurvivalRegression, _TIME, {"": {}, "cap": {"cap": 2.0}}),
 }
 
 
 def _numbers(row: AuditCase, epsilon: float) -> Sides:
     """Return fits to two tables whose numbers are beyond all bounds; one record differs."""
     face, outcome, options = _NUMBERS[row.method]
-    known = row.geometry == "ball" or (row.geometry == "body" and not row.delta)
-    if row.classes or not known or row.option not in options:
+    together, summed = row.option in _TOGETHER, row.option == "sums"
+    known = row.geometry == "ball" or (row.geometry == "body" and (together or not row.delta))
+    if row.classes or not known or row.option not in (*options, *_TOGETHER):
         raise InvalidParameter(f"{row} is not offered.")
-    settings = options[row.option] | {"geometry": "schema" if row.declared else "l2"}
+    settings: dict[str, Any] = {"geometry": "schema" if row.declared else "l2"}
+    settings |= {"schema": replace(_SCHEMA, outcome=outcome), "delta": _DELTA * row.delta}
+    settings |= {"method": row.option} if together else options[row.option]
+    settings |= {"alpha": _STRONG, "intercept_scale": _CONSTANT} if summed else {}
     if row.relation == "add-remove":
         settings |= {"neighbours": AddRemove(_RECORDS)}
-    model = face(epsilon, replace(_SCHEMA, outcome=outcome), delta=_DELTA * row.delta, **settings)
-    found = []
-    for data in _neighbours(replace(row, method="plr", classes=2, geometry="body")):
-        far = np.resize([1e9, -1e9], len(data["y"]))
+    model: Any = (CollaborativeRegression if together else face)(epsilon)
+    designed(model, **settings)
+    both = _neighbours(replace(row, method="plr", classes=2, geometry="body"))
+    # Around one point nobody's score turns, so that a sum moves most where the number does.
+    turned = summed and row.method != "poisson" and row.relation == "replace-one"
+    found: list[Any] = []
+    for k, data in enumerate(both[:1] * 2 if turned else both):
+        far = np.resize([1e9, 0.0], len(data["y"]))
+        far[0], far[-1] = 1e9 * (1 - k * turned), 1e9
         table = data["X"].append_column("y", pa.array(far)).append_column("time", pa.array(far))
-        found.append(prepared(model, {"X": table, "y": None}))
+        party = {"party": np.arange(len(far)) % 3} if together else {}
+        found.append(prepared(model, {"X": table, "y": None, **party}))
     return Sides(found[0][0], *(_terms(*each) for each in found))
+
+
+def _curve(row: AuditCase, epsilon: float) -> Sides:
+    """Return the counts of two tables of which one record differs in time, event and group."""
+    by = {"": None, "by": Category("by", values=("a", "b"))}
+    if row.delta or row.classes or row.geometry != "ball" or row.option not in by:
+        raise InvalidParameter(f"{row} is not offered.")
+    gone = row.relation == "add-remove"
+    people = {"y": [0.5, 7.0, 9.0, 9.0], "time": [0, 1, 0, 1], "by": ["a", "b", "a", "b"]}
+    tables = pa.table(people).slice(0, 3), pa.table(people).slice(1, 2 if gone else 3)
+    asked: Any = partial(SurvivalCurve, epsilon, _TIME, by=by[row.option], neighbours=row.relation)
+    return _heard(lambda x, one: asked(random_state=one).fit(x).receipt_.guarantee, *tables)
 
 
 #: What releases and is no method of the catalogue; ``total`` composes releases.
 OTHERS: dict[str, Callable[[AuditCase, float], Sides]]
-OTHERS = {"table1": _table1, "evaluate": _evaluate, "infer": _infer}
+OTHERS = {"table1": _table1, "evaluate": _evaluate, "infer": _infer, "curve": _curve}
 OTHERS |= dict.fromkeys(_NUMBERS, _numbers)
 
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from confrere.accounting import profile
 from confrere.arrays import Floats
-from confrere.assurance.audit.densities import bends
+from confrere.assurance.audit.adversary import persons
+from confrere.assurance.audit.densities import bends, log_det
 from confrere.assurance.audit.exact import hockey_stick
 from confrere.errors import OperationRefused
 from confrere.kernel.accountants import GaussianLoss
@@ -64,7 +65,7 @@ def _steepest(loss: Loss) -> float:
     k, near = loss.n_scores, 1e-6
     places = np.concatenate([np.linspace(-40, 40, 241), 10.0 ** np.arange(2, 7)])[:, None]
     scores = places * np.eye(k)[-1]
-    bend = 0.25 if k == loss.n_classes - 1 else (k - 1) / k if k > 1 else loss.bend
+    bend = (0.25 if k == 1 else (k - 1) / k) if loss.n_classes else loss.bend
     found = []
 
     def slopes(at: Floats, labels: Labels) -> Floats:
@@ -106,12 +107,11 @@ def tries_let_through(mechanism: SecureSum) -> int:
 def _delta_of(mechanism: Objective, epsilon: float) -> float:
     """Sum delta over all corners of the residuals of the records that change."""
     k, ridge, sigma = mechanism.loss.n_classes, mechanism.act.ridge, 1 / mechanism.act.law.rate
-    if not k:  # of numbers: residuals go from end to end, whatever a label is
-        jacobian = math.log1p(mechanism.loss.bend / ridge)
-        y, residuals = SOLVER.curves(mechanism.loss).extreme_labels, mechanism.loss.residuals
-        found = [residuals(np.full((1, 1, len(y)), far), y) for far in (-1e6, 1e6)]
-        gradients: list[Any] = [np.array([np.min(found)]), np.array([np.max(found)])]
-    elif k == 2:
+    if not k:
+        of = _delta_of_persons if mechanism.loss.n_scores > 1 else _delta_of_numbers
+        return of(mechanism, epsilon)
+    gradients: list[Any]
+    if k == 2:
         jacobian = math.log1p(0.25 / ridge)
         gradients = [np.array([residual]) for residual in (0.0, mechanism.loss.slope)]
     else:
@@ -126,6 +126,48 @@ def _delta_of(mechanism: Objective, epsilon: float) -> float:
             for a, b in itertools.product(gradients, repeat=2)
         ]
     return math.fsum(hockey_stick(epsilon - jacobian, reach / sigma) for reach in reaches)
+
+
+def _delta_of_numbers(mechanism: Objective, epsilon: float) -> float:
+    """Sum delta over ends and middles of the residuals, the Jacobian shared as suits it best."""
+    loss, ridge, scores = mechanism.loss, mechanism.act.ridge, np.linspace(-40, 40, 20_001)
+    slopes, costs = [], []
+    for label in SOLVER.curves(loss).extreme_labels:
+        labels = np.array([label] * len(scores))
+        slopes.append(loss.residuals(scores[None, None].copy(), labels)[0, 0])
+        costs.append(np.log1p(bends(loss, scores[:, None], labels)[:, 0, 0] / ridge))
+    g, cost = np.concatenate(slopes), np.concatenate(costs)
+    ends = -float(g.min()), float(g.max())
+    part = np.where(g < 0, -g / ends[0], g / ends[1])
+    found = []
+    for step in np.linspace(0.0, 2 / ridge, 33):
+        middle = float(np.max(step * part + cost))
+        corners = [*((own, middle - step) for own in ends), (0.0, middle)]
+        found.append(_added_up(mechanism, epsilon, corners, ends))
+    return min(found)
+
+
+def _delta_of_persons(mechanism: Objective, epsilon: float) -> float:
+    """Sum delta over none, and all, of the expected events in one piece, whenever one happened."""
+    loss: Any = mechanism.loss
+    act, share = mechanism.act, loss.tie.share
+    row, lives = persons(act.norm, share)[:1], loss.extreme_labels[-1:]
+    even = np.append(np.zeros(act.norm.size - 1), loss.extreme_scores[0] / row[0, -1])
+    without, there = (log_det(loss, even, row[:k], lives[:k], act.ridge) for k in (0, 1))
+    each = np.vstack([np.zeros(loss.n_scores), np.eye(loss.n_scores)])
+    left = loss.bend * each[:, None] - each
+    squares = (1 - share) * left.sum(axis=2) ** 2 + share * np.square(left).sum(axis=2)
+    ends = np.sqrt(squares.max(axis=1)).tolist()
+    return _added_up(mechanism, epsilon, [(end, there - without) for end in ends], ends)
+
+
+def _added_up(
+    mechanism: Objective, epsilon: float, corners: Sequence[tuple[float, float]], ends: Any
+) -> float:
+    """Return delta of moves of the record that goes, and what they cost, and of the other's."""
+    others = (0.0,) if mechanism.neighbours is Neighbours.ADD_REMOVE else ends
+    moves = [(own + other, taken) for own, taken in corners for other in others]
+    return math.fsum(hockey_stick(epsilon - t, r * mechanism.rate) for r, t in moves)
 
 
 def _groups(mechanism: Objective, epsilon: float) -> Iterator[tuple[float, str]]:

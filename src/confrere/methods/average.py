@@ -206,21 +206,19 @@ class CollaborativePlan(Plan[Linear]):
 
     @property
     def expected(self) -> ExpectedArea | None:
-        made, shown = self.protocol.likely(self.sizes), self._shown
+        made = self.protocol.likely(self.sizes)
+        shown = made.shown(self.sizes)
         if shown is None or not isinstance(made.prior, Prior):
             return shown
         return made.prior.expected(shown, made.belief)
-
-    @property
-    def _shown(self) -> ExpectedArea | None:
-        return self.protocol.likely(self.sizes).shown(self.sizes)
 
     def run(self, data: LabelledTable, source: RandomSource) -> Linear:
         steps = self.protocol.steps(self.sizes)
         return self.model(in_process(steps, self._parties(data), self.sizes, source), data.names)
 
     def model(self, made: Combined, names: Names) -> Linear:
-        shown = self._shown if isinstance(self.protocol.frame, SchemaGeometry) else None
+        own = isinstance(self.protocol.frame, SchemaGeometry)
+        shown = self.protocol.likely(self.sizes).shown(self.sizes) if own else None
         facts = Facts(
             method=self.method,
             parties=len(made.sizes),
@@ -312,7 +310,7 @@ def noised_minimiser(
 ) -> Point:
     """Return noise on the minimiser: docs/proofs/output_perturbation.md."""
     check_positive(ridge, "ridge")
-    k, shape = loss.n_classes, (n_features,) if loss.n_scores == 1 else (loss.n_scores, n_features)
+    k, shape = loss.n_classes, loss.tie.shape(n_features)
     check_centre(centre, shape)
     far = 0.0 if centre is None else float(np.linalg.norm(centre))
     how: dict[str, Any] = {"ridge": ridge, "centre_norm": far, "loss": loss}

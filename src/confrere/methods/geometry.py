@@ -396,9 +396,10 @@ class SchemaGeometry:
             blocks = tuple(blocks[j] for j in self.columns)
         factors, turns = factors_of(blocks)
         factors = factors if constant else factors[:-1]
-        curvature = allowed.curvature or curvature_of(encoder.schema, allowed.loss.n_classes)
-        how: dict[str, Any] = {"log_odds": log_odds, "leaf": self.leaf}
-        body, ridge = choose_geometry(factors, allowed, curvature, **how)
+        bend = allowed.curvature or curvature_of(encoder.schema, allowed.loss.n_classes)
+        body, ridge = choose_geometry(factors, allowed, bend, log_odds=log_odds, leaf=self.leaf)
+        if constant and (tie := allowed.loss.tie).shared:  # levels have no more than is proved
+            body = replace(body, roots=(*body.roots[:-1], np.fmin(body.roots[-1], tie.share**0.5)))
         if self.leaf != "L1":
             return BodyFrame(body, ridge, encoder.norm, constant, turns)
         # Rows of sums of magnitudes up to one are shorter, and weights as much longer.

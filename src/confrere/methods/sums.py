@@ -528,6 +528,7 @@ class Addend(AskedSum):
 
     def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
         rows = self.plan.bounded(X)
+        self.plan.loss.tie.certify(rows)
         if picked is not None:
             rows, y = some_rows(rows, y, picked(self.sizes.count(len(y)), len(y)))
         return self.plan.message(rows, y, self.sizes, self.weights)

@@ -17,21 +17,8 @@ from confrere.kernel.accountants import join
 from confrere.kernel.losses import Labels, Loss, Move
 
 
-class OneScore(Loss):
-    """Of a label that is a number, with a residual between two ends and a bounded curvature."""
-
-    ends: tuple[float, float]  #: The largest residuals below zero and above, both as magnitudes
-
-    @override
-    def moves(self, m: float, *, replaced: bool) -> list[Move]:
-        taken = np.array([self.jacobian(m)])
-        # Rows are where they are: two residuals may add up whatever their signs are.
-        lengths = [a + b for a in self.ends for b in self.ends] if replaced else self.ends
-        return [Move(length, taken) for length in lengths]
-
-
 @dataclass(frozen=True)
-class LogCosh(OneScore):
+class LogCosh(Loss):
     """``c^2 log cosh((z - y)/c)`` of a label between -1 and 1: squares near it, magnitudes far."""
 
     width: float  #: ``c``: where squares end; no residual is larger
@@ -43,7 +30,7 @@ class LogCosh(OneScore):
             raise InvalidParameter("width must be a finite number above 0.")
         c = float(self.width)
         # log cosh is at most a magnitude, and at most half a square.
-        vars(self).update(slope=c, reach=c, pull=c, ends=(c, c), start=min(c, 0.5))
+        vars(self).update(slope=c, reach=c, pull=c, start=min(c, 0.5))
 
     @property
     def extreme_labels(self) -> Labels:
@@ -74,6 +61,16 @@ class LogCosh(OneScore):
         q = min(1.0, a * (m + 1) / (1 + math.sqrt(1 + a * a * (m + 1))))
         return a * q + math.log1p((1 - q * q) / m)
 
+    @override
+    def moves(self, m: float, *, replaced: bool) -> list[Move]:
+        # What is curved moves little: the Jacobian is shared between the middle and the ends.
+        steps, c = np.linspace(0.0, 2 / m, 33), self.width
+        middle = np.array([self.going(step / c, m) for step in steps.tolist()])
+        ends = np.maximum(middle - steps, 0.0)
+        if replaced:
+            return [Move(2 * c, ends, 4), Move(c, middle, 2)]
+        return [Move(c, ends, 2), Move(0.0, middle)]
+
 
 @dataclass(frozen=True)
 class Huber(LogCosh):
@@ -98,7 +95,7 @@ LARGEST_COUNT = 20_000.0
 
 
 @dataclass(frozen=True)
-class Poisson(OneScore):
+class Poisson(Loss):
     """Of counts: the mean is ``exp(z + offset)``, and goes on linearly where it reaches a cap.
 
     A label is a count from 0 on and an offset, the logarithm of its exposure.
@@ -118,7 +115,7 @@ class Poisson(OneScore):
             raise InvalidParameter("offsets must be two finite numbers, the smaller one first.")
         most, cap = float(self.most), float(self.cap)
         longest = max(most, cap)
-        vars(self).update(slope=longest, reach=longest, pull=longest, ends=(most, cap))
+        vars(self).update(slope=longest, reach=longest, pull=longest)
         vars(self).update(bend=cap, stiffness=cap, start=self._start())
 
     def _start(self) -> float:
@@ -170,6 +167,13 @@ class Poisson(OneScore):
         mean = min(max(1 / r - m if r > 0 else math.inf, 0.0), self.cap, self.most)
         below = r * (self.most - mean) + math.log1p(mean / m)
         return max(r * self.cap + math.log1p(self.cap / m), below)
+
+    @override
+    def moves(self, m: float, *, replaced: bool) -> list[Move]:
+        taken, ends = np.array([self.jacobian(m)]), (self.most, self.cap)
+        # Rows are where they are: two residuals may add up whatever their signs are.
+        lengths = [a + b for a in ends for b in ends] if replaced else ends
+        return [Move(length, taken) for length in lengths]
 
 
 for _loss in (LogCosh, Huber):

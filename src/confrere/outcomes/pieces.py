@@ -106,16 +106,20 @@ class PiecewiseExponential(Loss):
 
     @property
     def extreme_labels(self) -> Labels:
-        """What audits try: an event when a piece has hardly begun, of each; and none at all."""
+        """What audits try: an event when a piece has hardly begun, and none in one piece or all."""
         firsts = np.nextafter([FIRST * self.ends[-1], *self.ends[:-1]], np.inf)
-        return np.array([*firsts, -self.ends[-1]])
+        return np.array([-self.ends[0], *firsts, -self.ends[-1]])
 
     @property
     def extreme_scores(self) -> Floats:
-        """What audits try: events are expected alike in all pieces, or all of them in one."""
+        """What audits try: events are expected alike in all pieces, in one, or of some in another.
+
+        Who stays to the end has them all in the last piece, and who leaves early in the first.
+        """
         pieces = self.n_scores
         most = np.log(self.cap * (1 - 1e-9) / self._spent(self.extreme_labels[-1:])[:, 0])
-        return np.vstack([most - math.log(pieces), np.where(np.eye(pieces) > 0, most, -30.0)])
+        apart = np.array([most[0], *[-30.0] * (pieces - 2), 40.0])
+        return np.vstack([most - math.log(pieces), np.where(np.eye(pieces) > 0, most, -30), apart])
 
     @override
     def check_labels(self, labels: Labels) -> None:

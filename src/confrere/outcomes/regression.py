@@ -66,6 +66,7 @@ class Regressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     alpha: Ridges = "auto"
     neighbours: Relation = "replace-one"
+    geometry: GeometryName = "auto"
     engine: RowEngine = None
     data_norm: Bound = 1.0
 
@@ -94,7 +95,11 @@ class Regressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         told = {
             name: getattr(self, name) for name in ("width", "cap", "loss") if hasattr(self, name)
         }
-        return replace(asked, target=self._outcome.target(share=asked.intercept_scale**2, **told))
+        outcome, geometry = self._outcome, asked.geometry
+        if geometry == "auto" and isinstance(outcome, TimeToEvent):
+            geometry = "l2"  # lines are read
+        target = outcome.target(share=asked.intercept_scale**2, **told)
+        return replace(asked, target=target, geometry=geometry)
 
     @override
     def _sizes(self, n_samples: object, *columns: int | None) -> PublicFacts:
@@ -163,7 +168,6 @@ class PrivateLinearRegression(Regressor):
     1-DP per record (replace-one)
     """
 
-    geometry: GeometryName = "auto"
     bounds: Pair = (-1.0, 1.0)
     width: Width = "auto"
     loss: Literal["log-cosh", "huber"] = "log-cosh"
@@ -201,7 +205,6 @@ class PrivatePoissonRegression(Regressor):
     :Proof: docs/proofs/counts.md
     """
 
-    geometry: GeometryName = "auto"
     most: Bound = 10.0
     cap: Width = "auto"
 

@@ -14,8 +14,6 @@ from confrere.estimators import CollaborativeClassifier
 from confrere.estimators.base import AutoCount, Ridge, Spare, check_parameters, estimator
 from confrere.estimators.base import Count as AtLeastOne
 from confrere.kernel.guarantee import Guarantee
-from confrere.methods.design import Settings
-from confrere.methods.geometry import GeometryName
 from confrere.outcomes.kinds import Count, Quantity
 from confrere.outcomes.regression import (
     PrivateLinearRegression,
@@ -57,7 +55,6 @@ class CollaborativeRegression(Regressor):
 
     method: Literal["average", "sums"] = "average"
     alpha: Ridge = "auto"
-    geometry: GeometryName = "auto"
     rounds: AtLeastOne = 1
     combine: Literal["mean", "trimmed", "median"] = "mean"
     collusion_threshold: AutoCount = "auto"
@@ -68,12 +65,6 @@ class CollaborativeRegression(Regressor):
 
     _kind = "collaborative"
     _outcomes = tuple(_ALONE)
-
-    @override
-    def _asked(self, *, opened: bool = True) -> Settings:
-        asked = super()._asked(opened=opened)
-        lines = asked.geometry == "auto" and isinstance(self._outcome, TimeToEvent)
-        return replace(asked, geometry="l2") if lines else asked
 
     fit = CollaborativeClassifier.fit
     prepare = CollaborativeClassifier.prepare

@@ -12,26 +12,6 @@ from confrere_research.as_printed.minimiser import minimise
 from tests.world import each
 
 
-def test_the_excess_bound_holds_on_data():
-    made = plan(n_samples=300, n_features=5, epsilon=0.5)
-    size, ridge = made.act.norm.size, made.act.ridge
-    generator = np.random.default_rng(0)
-    X = generator.normal(size=(300, size))
-    X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-12)
-    y = np.where(generator.uniform(size=300) < 0.5, 1.0, -1.0)
-
-    def objective(w):
-        return np.logaddexp(0, -y * (X @ w)).sum() + ridge / 2 * w @ w
-
-    best = objective(minimise(X, y, ridge=ridge))
-    above = []
-    for b in Pure(L2(size), made.act.law.rate).draw(SeededSource(3), 200):
-        w = minimise(X, y, ridge=ridge, linear=b, tolerance=1e-5)
-        above.append((objective(w) - best) / 300)
-    assert np.mean(np.array(above) <= made.excess(0.1)) >= 0.9
-    assert max(above) > 0.02 * made.excess(0.1)
-
-
 WRONG = {
     plan: each(n_samples=(0,), n_features=(0,), epsilon=(-1,), delta=(0.01,), auc=(0.5, 1.0))
     + each(base_rate=(0.0, 1.0)),

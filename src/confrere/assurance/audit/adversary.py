@@ -198,6 +198,11 @@ def _person_cases(
     for at, label, (row, end) in product([*loss.extreme_scores, *scores], labels, ends):
         w = np.append(np.zeros(norm.size - 1), at / rows[0, -1])
         yield Comparison(np.zeros((0, norm.size)), rows[0], row, w, labels[:0], label, end)
+    if isinstance(norm, L2) and change is Neighbours.REPLACE_ONE and norm.size > 2:
+        # Two of whom no level knows: nothing that they have in common holds them together.
+        one, other, towards = opposed_rows(norm)
+        w = np.append(math.log(loss.bend * (1 - 1e-9)) * towards[:-1], np.zeros(loss.n_scores))
+        yield Comparison(np.zeros((0, norm.size)), one, other, w, labels[:0], labels[-1])
 
 
 def _worst_scores(loss: Loss, label: object) -> Floats:

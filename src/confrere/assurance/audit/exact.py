@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import optimize, special
+from scipy import optimize, special, stats
 
 from confrere.arrays import Floats
 from confrere.assurance.audit.adversary import opposed_rows, persons, worst_loss
@@ -112,7 +112,8 @@ def _audit_objective(mechanism: Objective, **drawn: int) -> ExactAudit:
         pairs = [(act, float(length)) for act, length in zip(acts, each, strict=True) if length > 0]
         if mechanism.delta:
             moves = [gaussian_move(act, mechanism.neighbours, length) for act, length in pairs]
-            worst = max(worst, gaussian_epsilon(math.hypot(*moves), mechanism.delta))
+            moved = gaussian_epsilon(math.hypot(*moves), mechanism.delta)
+            worst = max(worst, moved, _score_epsilon(mechanism))
             continue
         found = [
             _pure_loss(act, len(acts) > 1, change=mechanism.neighbours, length=length, **drawn)
@@ -153,32 +154,66 @@ def gaussian_move(
 ) -> float:
     """Return how many deviations apart noises are that two neighbours need for one release."""
     d, scores = act.norm.size, act.loss.n_scores
+    replaced = relation is Neighbours.REPLACE_ONE
     draws = act.law.draw(SeededSource(0), 16) / act.ridge
     first, other, towards = opposed_rows(act.norm)
     labels = SOLVER.curves(act.loss).extreme_labels
     pairs = list(zip(labels, labels, strict=True)) if scores == 1 else [(0, 0)]
     person = scores > 1 and not act.loss.n_classes
     if person:  # all events are expected at the end: one lives to it, and one's event is before
-        first = other = persons(act.norm, act.loss.tie.share)[0]
-        pairs = [(labels[-1], labels[-2])]
-    if relation is Neighbours.ADD_REMOVE:
-        other = np.zeros(d)
+        alike = persons(act.norm, act.loss.tie.share)[0]
+        pairs = [(labels[-1], labels[-2])] + [(labels[-1], labels[-1])] * (d > 2)
     most, lead = 0.0, 60.0 + 4 * float(np.linalg.norm(draws, axis=1).max())
     for score, told in itertools.product((-lead, 0.0, lead), pairs):
-        centre = far = score / length * towards
-        if person:
+        rows, centre = (first, other), score / length * towards
+        far = centre
+        if person and told[0] == told[1]:  # both live on, opposed, and no level knows of them
+            centre = np.append(far[:-1], np.zeros(scores))
+        elif person:
+            rows = alike, alike
             centre = np.append(np.zeros(d - 1), np.where(np.arange(scores) < scores - 1, -60, 18))
-            centre[d - 1 :] /= first[-1]
+            centre[d - 1 :] /= alike[-1]
         elif scores > 1:
             centre = np.zeros((scores, d))
             centre[-1] = far
         at = [centre.ravel() + noise for noise in draws]
         one, another = (
-            PerturbedTerm(length * x[None], np.array([label]), replace(act, centre=centre))
-            for x, label in zip((first, other), told, strict=True)
+            PerturbedTerm(there * length * x[None], np.array([label]), replace(act, centre=centre))
+            for x, label, there in zip(rows, told, (True, replaced), strict=True)
         )
         most = max(most, _least_move(one, another, at))
     return most
+
+
+def _score_epsilon(mechanism: Objective) -> float:
+    """Return the epsilon of a number at every score, its curvature counted.
+
+    The other one, if there is any, is at its worst throughout, as a row on the other side can be.
+    """
+    if mechanism.loss.n_classes + mechanism.loss.n_scores > 1:
+        return 0.0
+    act, sigma = mechanism.act, 1 / mechanism.rate
+    far = 12 * sigma / act.ridge
+    score = np.linspace(-far, far, 4001)
+    width, found = score[1] - score[0], []
+    for label in SOLVER.curves(act.loss).extreme_labels:
+        for place in np.linspace(-far, far, 61):  # where the public centre scores it
+            told = np.array([label] * len(score))
+            g = act.loss.residuals((score + place)[None, None], told)[0, 0]
+            h = SOLVER.curves(act.loss).bends((score + place)[None], told)[0]
+            noise = -(g + act.ridge * score)
+            density = width * (act.ridge + h) * stats.norm.pdf(noise, scale=sigma)
+            for end in (g.min(), g.max()):
+                v = g + (end if mechanism.neighbours is Neighbours.REPLACE_ONE else 0.0)
+                found.append((density, (noise + v / 2) * v / sigma**2, h))
+    density, lost, bent = (np.array(each) for each in zip(*found, strict=True))
+    lost += np.log1p(bent / act.ridge)
+
+    def surplus(epsilon: float) -> float:
+        there = density * np.maximum(0.0, -np.expm1(np.minimum(epsilon - lost, 0.0)))
+        return float(there.sum(axis=1).max()) - mechanism.delta
+
+    return float(optimize.brentq(surplus, 0.0, lost.max())) if surplus(0.0) > 0 else 0.0
 
 
 def _least_move(one: Any, other: Any, at: Iterable[Floats]) -> float:
@@ -210,7 +245,8 @@ def _audit_check(mechanism: PriorCheck) -> ExactAudit:
 
 def loss_on_pair(target: Any, pair: Pair, seed: int) -> float:
     """Return the largest loss over all releases of a classifier, in the worse direction."""
-    first, second = (_terms(target, data) for data in (pair.first, pair.second))
+    both = (prepared(target, data) for data in (pair.first, pair.second))
+    first, second = (densities_of(plan.terms(records)) for plan, records in both)
     return loss_between(first, second, delta=getattr(target, "delta", 0.0), seed=seed)
 
 
@@ -266,12 +302,6 @@ def _gaussian_square(one: Density, other: Density) -> float:
     start, act = minimiser(one), one.made
     drawn = act.law.draw(SeededSource(0), 16) / act.ridge
     return _least_move(one, other, start + drawn) ** 2
-
-
-def _terms(target: Any, data: Mapping[str, Any]) -> list[Density]:
-    """Return what a classifier noises, made by its own scaling, clipping and splits."""
-    plan, records = prepared(target, data)
-    return densities_of(plan.terms(records))
 
 
 def minimiser(term: PerturbedTerm) -> Floats:

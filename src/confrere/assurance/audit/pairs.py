@@ -60,13 +60,12 @@ def worst_pairs(
     position (splits); a record that grows a thousandfold (scaling by the data). Where records come
     and go, the badly fitted record and the long one are there or not.
     """
-    needed = [
+    needed = {
         name
-        for name, parameter in inspect.signature(estimator.fit).parameters.items()
-        if parameter.default is parameter.empty
-        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    ]
-    if not set(needed) <= {"X", "y"}:
+        for name, one in inspect.signature(estimator.fit).parameters.items()
+        if one.default is one.empty and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    }
+    if not needed <= {"X", "y"}:
         raise InvalidParameter(
             f"pair must be given: {type(estimator).__name__}.fit takes more than X and y."
         )

@@ -93,12 +93,7 @@ def plan(
         found.plot().figure.savefig(picture, dpi=150)
     return Answer(
         "" if picture is None else f"drawn in {picture}",
-        {
-            "epsilon": epsilon,
-            "expected_auc": _told(found.expected),
-            "excess": found.excess(),
-            **(areas | also),
-        },
+        {"epsilon": epsilon, "expected_auc": _told(found.expected), **(areas | also)},
         told,
     )
 
