@@ -40,8 +40,6 @@ _NODES = (np.arange(400) + 0.5) / 400
 
 def noise_audit(
     terms: Sequence[Term],  # What a plan runs, on made-up rows
-    *,
-    runs: int | None = None,
     random_state: int = 0,  # Of the noise
 ) -> tuple[float, str]:
     """Return how far the noise of these terms is from its law, and where; above one is refuted.
@@ -50,7 +48,7 @@ def noise_audit(
     """
     made = (term.mechanism for term in terms)
     slow = any(isinstance(one, Objective) and one.loss.n_classes > 2 for one in made)
-    most = runs or (max(_LEAST, _SOLVED // len(terms)) if slow else RUNS)
+    most = max(_LEAST, _SOLVED // len(terms)) if slow else RUNS
     source = SeededSource(random_state)
     for count in (most // 4, most):
         drawn = [each for term in terms for each in _read_back(term, source, count)]

@@ -594,7 +594,7 @@ def audit_row(
             return RowAudit(row, {"ratio": math.inf}, f"refused to run: {error}", 0.0)
         tools = {
             "ratio": lambda: _ratios(sides, random_state),
-            "noise": lambda: iter([noise_audit(sides.first, random_state=random_state)]),
+            "noise": lambda: iter([noise_audit(sides.first, random_state)]),
             "theorem": lambda: chain(*map(theorem_audit, sides.mechanisms)),
             "price": lambda: _prices(row, sides, epsilon),
         }
