@@ -112,7 +112,7 @@ class PiecewiseExponential(Loss):
 
     @property
     def extreme_scores(self) -> Floats:
-        """What audits try: events are expected alike in all pieces, in one, or late if not early."""
+        """What audits try: events are expected alike in all pieces, in one, or early and late."""
         pieces = self.n_scores
         most = np.log(self.cap * (1 - 1e-9) / self._spent(self.extreme_labels[-1:])[:, 0])
         apart = np.array([most[0], *[-30.0] * (pieces - 2), 40.0])
