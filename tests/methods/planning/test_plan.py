@@ -5,12 +5,8 @@ import pytest
 
 from confrere import Ledger, PrivateLogisticRegression
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.norms import L2, Pure
 from confrere.planning import choose, plan, privacy_cost
-from confrere.simulation import SeededSource
-from confrere_research.as_printed.minimiser import minimise
 from tests.world import each
-
 
 WRONG = {
     plan: each(n_samples=(0,), n_features=(0,), epsilon=(-1,), delta=(0.01,), auc=(0.5, 1.0))

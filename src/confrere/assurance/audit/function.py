@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from confrere.assurance.audit.events import Event, Reduce, best_event, epsilon_lower_bound
+from confrere.assurance.audit.events import Reduce, best_event, epsilon_lower_bound
 from confrere.assurance.audit.pairs import Pair, as_pairs
 from confrere.assurance.audit.result import AuditResult
 from confrere.errors import InvalidData, InvalidParameter
@@ -74,20 +73,27 @@ def audit_function(
     choosing = max(counting // len(pairs), 2)
     if counting < 2:
         raise InvalidParameter("runs must be at least 4.")
-    total = 2 * (len(pairs) * choosing + counting)
-    with progress_bar("audit", total, shown=progress) as step:
-        runner = _Runner(sample, random_state, n_jobs, batch, step)
-        chosen: tuple[Event, int] | None = None
-        for number, each in enumerate(pairs):
-            first, second = runner.run(each, number, 0, choosing)
-            event = best_event(
-                first, second, confidence=confidence, delta=delta, statistic=statistic
-            )
-            if chosen is None or event.promise > chosen[0].promise:
-                chosen = event, number
-        assert chosen is not None
-        event, number = chosen
-        outputs = runner.run(pairs[number], number, 1, counting)
+    ran: list[int] = []
+    with progress_bar("audit", 2 * (len(pairs) * choosing + counting), shown=progress) as step:
+
+        def run(number: int, half: int, count: int) -> list[NDArray[np.float64]]:
+            sizes = [min(batch, count - start) for start in range(0, count, batch)]
+            found = []
+            for outputs in Parallel(n_jobs=n_jobs, return_as="generator")(
+                delayed(_run_batch)(sample, data, size, (random_state, number, which, half, part))
+                for which, data in enumerate((pairs[number].first, pairs[number].second))
+                for part, size in enumerate(sizes)
+            ):
+                found.append(outputs)
+                ran.append(len(outputs))
+                step(sum(ran))
+            return [np.vstack(found[: len(sizes)]), np.vstack(found[len(sizes) :])]
+
+        told: dict[str, Any] = {"confidence": confidence, "delta": delta, "statistic": statistic}
+        found = [best_event(*run(k, 0, choosing), **told) for k in range(len(pairs))]
+        number = max(range(len(pairs)), key=lambda k: found[k].promise)
+        outputs = run(number, 1, counting)
+    event = found[number]
     sides = [np.asarray(event.reduce(side)) for side in outputs]
     likely, rare = sides[::-1] if event.swapped else sides
     hits, other = event.hits(likely), event.hits(rare)
@@ -106,42 +112,6 @@ def audit_function(
         threshold=event.threshold,
         above=event.above,
     )
-
-
-@dataclass
-class _Runner:
-    """Batches of runs, by as many workers as there are."""
-
-    sample: Sample
-    seed: int
-    n_jobs: int | None
-    batch: int
-    step: Callable[[int], None]
-    done: int = 0
-
-    def run(
-        self,
-        pair: Pair,
-        number: int,
-        half: int,  # That chooses an event, or that counts it
-        count: int,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the outputs on both data sets of a pair, ``(count, k)`` each."""
-        sizes = [min(self.batch, count - start) for start in range(0, count, self.batch)]
-        workers = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        sides = []
-        for which, data in enumerate((pair.first, pair.second)):
-            found = []
-            for outputs in workers(
-                delayed(_run_batch)(self.sample, data, size, (self.seed, number, which, half, part))
-                for part, size in enumerate(sizes)
-            ):
-                found.append(outputs)
-                self.done += len(outputs)
-                self.step(self.done)
-            sides.append(np.vstack(found))
-        first, second = sides
-        return first, second
 
 
 def _run_batch(
