@@ -18,7 +18,7 @@ from confrere.kernel.measurements import UNIT
 from confrere.kernel.norms import L1, L2, Body
 from confrere.methods.allowance import SOLVER, problem, pure_rate
 from confrere.outcomes.losses import Huber, LogCosh, Poisson
-from confrere.solver.descent import curves_of
+from confrere.solver.descent import Curved
 from tests.world import RELATIONS
 
 NUMBERS = [
@@ -67,7 +67,7 @@ def test_a_loss_that_bends_more_than_it_says_is_found(monkeypatch):
 @given(st.floats(-50, 50), st.integers(0, 3))
 def test_residuals_are_right_to_the_bit_that_certificates_need(loss, score, which):
     """Against 80 digits: at most 16 roundings of the longest residual, however far the score."""
-    label = curves_of(loss).extreme_labels[which % len(curves_of(loss).extreme_labels)]
+    label = Curved(loss).extreme_labels[which % len(Curved(loss).extreme_labels)]
     with mp.workdps(80):
         z = mpf(score)
         if isinstance(loss, Poisson):
@@ -89,7 +89,7 @@ def test_no_data_set_is_beyond_the_certificate(loss):
     rng = np.random.default_rng(0)
     n, d, ridge = 400, 3, 0.5
     X = np.tile([1.0, 0.0, 0.0], (n, 1))
-    for label in curves_of(loss).extreme_labels:
+    for label in Curved(loss).extreme_labels:
         labels = np.array([label] * n)
         for length in (0.0, 300.0):
             linear = length * rng.normal(size=(loss.n_scores, d)) / math.sqrt(d)

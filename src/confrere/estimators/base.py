@@ -13,6 +13,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache, partial
@@ -198,9 +199,8 @@ RENAMED = {
     "feature_scale": _SCHEMA.format("importance of its columns", "multiply columns before fit"),
     "prior_intercept": _SCHEMA.format("base_rate of its label", "none"),
 }
-for _name in ("fit_intercept", "intercept_scale", "ridge_floor", "prior_check"):
-    RENAMED[_name] = _DESIGN.format(_name)
-RENAMED |= {_name: _DESIGN.format(_name) for _name in ("clipping", "high_alpha", "high_fraction")}
+_SET = "fit_intercept intercept_scale ridge_floor prior_check clipping high_alpha high_fraction"
+RENAMED |= {_name: _DESIGN.format(_name) for _name in _SET.split()}
 
 
 #: Parameters that are shown behind all others, in this order.
@@ -409,8 +409,7 @@ def announce_fits(estimator: PrivateEstimator) -> tuple[float, float] | None:
     Both ask for copies of the estimator before they fit one. Whoever is asked compares this with
     what is left: scikit-learn takes a fit that is refused for a score of nan, and goes on.
     """
-    planned = _planned(estimator)
-    if planned is None:
+    if (planned := _planned(estimator)) is None:
         return None
     who, instead, prices = planned
     epsilon, delta = (added(each) for each in zip(*prices, strict=True))
@@ -437,9 +436,9 @@ def _planned(estimator: object) -> tuple[str, str, list[tuple[float, float]]] | 
             grid = sys.modules["sklearn.model_selection"].ParameterGrid(search.param_grid)
             prices = [_price(candidate, estimator) for candidate in grid]
             fits = prices * (around.get("n_splits") or search.n_splits_)
-            if search.refit:
-                fits.append((max(one[0] for one in prices), max(one[1] for one in prices)))
-            return "GridSearchCV", "Defaults follow public rules and cost nothing.", fits
+            dearest = tuple(map(max, zip(*prices, strict=True)))
+            told = "GridSearchCV", "Defaults follow public rules and cost nothing."
+            return *told, fits + [dearest] * bool(search.refit)
         if search is None and workers is not None and hasattr(cv, "get_n_splits"):
             if workers in _announced or not _ends_in(around.get("estimator"), estimator):
                 return None
@@ -459,13 +458,11 @@ def _ends_in(model: Any, estimator: object) -> bool:
 
 def _price(candidate: dict[str, Any], estimator: object) -> tuple[float, float]:
     """Return epsilon and delta of one fit; nothing, if it will be refused for what they are."""
-    told = {name.split("__")[-1]: value for name, value in candidate.items()}
-    epsilon, delta = (told.get(name, getattr(estimator, name, 0)) for name in ("epsilon", "delta"))
-    try:
-        price = Guarantee(epsilon, delta)
-    except (ValueError, TypeError):
-        return 0.0, 0.0
-    return price.epsilon, price.delta
+    told = vars(estimator) | {name.split("__")[-1]: one for name, one in candidate.items()}
+    with suppress(ValueError, TypeError):
+        price = Guarantee(told["epsilon"], told.get("delta", 0))
+        return price.epsilon, price.delta
+    return 0.0, 0.0
 
 
 def _log_once(level: int, text: str) -> None:
@@ -573,11 +570,10 @@ def who_paid(receipt: Receipt, sources: Sequence[Release]) -> dict[str, Receipt 
     """Return who paid what, so that a card can say what a person in several domains pays."""
     if not sources:
         return {}
-    paid: dict[str, Receipt | Guarantee] = {"target": receipt}
-    for k, release in enumerate(sources):
-        name = "source" if len(sources) == 1 else f"source {k + 1}"
-        paid[name] = release.receipt or release.guarantee
-    return paid
+    several = len(sources) > 1
+    names = (f"source {k}" if several else "source" for k in range(1, len(sources) + 1))
+    pairs = zip(names, sources, strict=True)
+    return {"target": receipt} | {name: one.receipt or one.guarantee for name, one in pairs}
 
 
 @estimator
@@ -779,8 +775,7 @@ class PrivateEstimator(KnownParameters, BaseEstimator):  # type: ignore[misc]
         with paying(ledger, account, guarantee, simulation=simulation, **how) as ticket:
             learned = plan.run(data, ticket)
             model = learned if isinstance(learned, Model) else learned[0]
-            if self.schema is not None:
-                model = self._encoding_model(model)
+            model = model if self.schema is None else self._encoding_model(model)
             ticket.made = model.digest()
         self.guarantee_, self.receipt_ = guarantee, ticket.receipt
         self.simulated_ = ticket.simulated

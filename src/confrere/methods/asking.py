@@ -38,8 +38,6 @@ Arrays = dict[str, NDArray[Any]]
 Receipts = Mapping[str, tuple[Receipt, ...]]
 T = TypeVar("T")
 
-_APART = Split.BY_ORGANISATION
-
 #: From how many voters on a group is worked on as a whole.
 MANY = 100
 
@@ -122,10 +120,9 @@ def party_codes(party: ArrayLike | None, n_samples: int) -> tuple[NDArray[Any], 
     if ids.shape != (n_samples,):
         raise InvalidData("party must name one party per row of X.")
     try:
-        parties, codes = np.unique(ids, return_inverse=True)
+        return np.unique(ids, return_inverse=True)
     except TypeError:
         raise InvalidData("party must hold names of one type.") from None
-    return parties, codes
 
 
 def over_parties(prices: Sequence[Guarantee], n_parties: int) -> Guarantee:
@@ -173,7 +170,10 @@ class Measured(Asked):
 
     def release_all(self, parties: PartyRows, names: Sequence[str], source: RandomSource) -> Arrays:
         """Return what all parties answer, one row each; where noise is seeded, as they would."""
-        own = (one.stream(name, 0) for name, one in zip(names, source.apart(_APART), strict=False))
+        own = (
+            one.stream(name, 0)
+            for name, one in zip(names, source.apart(Split.BY_ORGANISATION), strict=False)
+        )
         return stacked([self.release(X, y, next(own)) for X, y in parties.members()])
 
 
@@ -237,11 +237,7 @@ class AskedSum(Measured):
         return [Term("sum", self.mechanism, np.stack(vectors))]
 
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
-        return self.upload(lambda picked: self.vector(X, y, picked), source)
-
-    def upload(self, vector: Callable[[Picked], Floats] | Floats, source: RandomSource) -> Arrays:
-        """Return what one party uploads before masks: its vector with its share of the noise."""
-        (words,) = source.draw(self.mechanism.share, vector)
+        (words,) = source.draw(self.mechanism.share, partial(self.vector, X, y))
         return {"masked": words.view(np.int64)}
 
     def release_all(self, parties: PartyRows, names: Sequence[str], source: RandomSource) -> Arrays:
@@ -301,8 +297,8 @@ def relation(sizes: Sizes) -> dict[str, Any]:
 
 def stacked(answers: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, Any]:
     every = {name: [one[name] for one in answers] for name in answers[0]}
-    alike = {name: len({one.shape for one in each}) == 1 for name, each in every.items()}
-    return {name: np.stack(each) if alike[name] else each for name, each in every.items()}
+    alike = {name for name, each in every.items() if len({one.shape for one in each}) == 1}
+    return {name: np.stack(each) if name in alike else each for name, each in every.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -88,7 +88,8 @@ from confrere.methods.priors import (
     rest_of,
 )
 from confrere.model import Facts, Linear, PriorFacts
-from confrere.solver.quadratic import minimise_quadratic, pack, roundings, row_products, unpack
+from confrere.solver.descent import minimise_quadratic
+from confrere.solver.row_blocks import roundings, row_products
 
 Method = Literal["average", "ofpa", "ofaa", "laplace", "sums"]
 
@@ -157,8 +158,8 @@ class Collaboration(ABC):
         if isinstance(prior, Prior) and np.any(prior.coef):
             near = prior.near(self.belief)
         if isinstance(frame, SchemaGeometry):
-            known = self.allowed(sizes) if near is None else near
-            frame = frame.frame(self.allowed(sizes), known.variance)
+            known = self.allowed(sizes)
+            frame = frame.frame(known, known.variance if near is None else near.variance)
         if isinstance(prior, Prior):
             prior = self.target.wide(prior.point(frame, self.belief))
         return replace(self, frame=frame, prior=prior, near=near)
@@ -247,9 +248,6 @@ class CollaborativePlan(Plan[Linear]):
         return self.rounds == 1  # rounds follow one another
 
 
-_OUTPUT = "docs/proofs/output_perturbation.md"
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Weights(AskedOfRows):
     """A party's weights, with noise in the objective."""
@@ -328,7 +326,7 @@ def noised_minimiser(
         return (coordinates(certified(SOLVER, asked, tolerance).reshape(shape)),)
 
     return Point(
-        promise=row_promise(epsilon, n_samples, _OUTPUT, delta=delta),
+        promise=row_promise(epsilon, n_samples, "docs/proofs/output_perturbation.md", delta=delta),
         sensitivity=moved + 2 * coordinate_rounding(reach, k),
         parts=(Part(n_features * (k - 1), reach, told=ClassRows(k)),),
         value=value,
@@ -400,11 +398,10 @@ class Averaging(Collaboration):
             ridge = free_ridge(allowed.budget, allowed.floor or 2.0)
         elif isinstance(frame, BodyFrame):
             ridge = frame.ridge
+        elif short:
+            ridge = ridge_for(allowed, 2, spread=size)
         else:
-            near = None if short or self.perturb == "output" else self.near
-            ridge = ridge_for(
-                allowed, 2 if short else size, near=near, spread=size if short else None
-            )
+            ridge = ridge_for(allowed, size, near=None if self.perturb == "output" else self.near)
         if self.alpha == "auto" and self.perturb == "output":
             # Noise on the minimiser is not damped by the data's curvature, which for unit rows is
             # n/(4d) per direction: a ridge below it would only let noise in.
@@ -462,10 +459,8 @@ class Averaging(Collaboration):
         return self.prior.check_within(self.epsilon, sizes.all_records, len(sizes.counts))
 
     def prior_question(self, check: PriorCheck, sizes: Sizes) -> PriorQuestion:
-        assert isinstance(self.prior, Prior)
-        return PriorQuestion(
-            prior=self.prior, epsilon=check.epsilon, n_classes=self.n_classes, **relation(sizes)
-        )
+        told = relation(sizes) | {"prior": check.prior, "epsilon": check.epsilon}
+        return PriorQuestion(n_classes=self.n_classes, **told)
 
     def _checks(self, parties: PartyRows, sizes: Sizes) -> list[Term]:
         asked = self.prior_question(self.check(sizes), sizes)
@@ -508,7 +503,22 @@ class Averaging(Collaboration):
 
 # --- coefficients of an expanded loss -------------------------------------------------------------
 
-_EXPANDED = "docs/proofs/functional_mechanism.md"
+
+def pack(matrix: Floats) -> Floats:
+    """Return a symmetric matrix as coordinates whose Euclidean norm is its Frobenius norm."""
+    rows, columns = np.triu_indices(len(matrix))
+    factors = np.where(rows == columns, 1.0, math.sqrt(2))
+    return np.asarray(matrix[rows, columns] * factors)
+
+
+def unpack(coordinates: Floats, size: int) -> Floats:
+    rows, columns = np.triu_indices(size)
+    factors = np.where(rows == columns, 1.0, math.sqrt(0.5))
+    matrix = np.zeros((size, size))
+    matrix[rows, columns] = coordinates * factors
+    matrix[columns, rows] = coordinates * factors
+    return matrix
+
 
 _UNIT_ROUNDOFF = 2.0**-53
 
@@ -580,7 +590,7 @@ def noised_coefficients(
         return coordinates(row_products(errors, X)), quadratic
 
     return Point(
-        promise=row_promise(epsilon, n_samples, _EXPANDED, delta=delta),
+        promise=row_promise(epsilon, n_samples, "docs/proofs/functional_mechanism.md", delta=delta),
         sensitivity=together + off,
         parts=tuple(
             Part(size, most * length + rounding, share, move, ClassRows(classes))

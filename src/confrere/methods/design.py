@@ -83,7 +83,6 @@ _LEAVES: dict[str, Leaf] = {"average": "Max", "ofpa": "L1"}  # of others L2
 #: Methods that learn best from columns as they are: importances deal out epsilon to their groups.
 UNWEIGHTED = ("pst-f", "pst-h")
 
-
 #: From which epsilon on intercepts start from a declared base rate, unless experts say more: below
 #: it costs up to .06 AUC (docs/priors.md, "The base rate"), from here on nothing.
 BASE_RATE_FROM = 0.5
@@ -168,8 +167,12 @@ class Settings:
         return 0.0 if least else self.alpha
 
     @property
+    def meaning(self) -> PublicSchema | None:
+        return self.schema.schema if isinstance(self.schema, SchemaEncoder) else self.schema
+
+    @property
     def base_rate(self) -> float | None:
-        schema = self.schema.schema if isinstance(self.schema, SchemaEncoder) else self.schema
+        schema = self.meaning
         return None if schema is None or schema.outcome is None else schema.outcome.base_rate
 
     @property
@@ -225,8 +228,7 @@ class Settings:
             # The average of M alike has M times the noise variance of one with all records.
             hidden = isinstance(self.neighbours, AddRemove)
             parties = alike([1] * len(sizes) if hidden else sizes) if len(sizes) else 1.0
-            if self.method == "sums":
-                parties = SUMMED
+            parties = SUMMED if self.method == "sums" else parties
             epsilon = self.epsilon / self.rounds / math.sqrt(parties)
             allowed = allowed.at(epsilon=epsilon, delta=0.0)
         experts = isinstance(self._declared(n_classes), str)
@@ -247,11 +249,10 @@ class Settings:
         """Return the prior; ``"auto"`` is the experts' where they say signs that can be checked."""
         if not isinstance(self.prior, str) or self.prior == "experts":
             return self.prior
-        schema = self.schema.schema if isinstance(self.schema, SchemaEncoder) else self.schema
         together = self.method == "average" or self.contrasts(n_classes)
         checked = self.kind == "plr" or (self.kind == "collaborative" and together)
-        speak = schema is not None and schema.has_signs and n_classes == 2
-        asked = self.prior == "auto" and not self.read
+        asked = self.prior == "auto" and not self.read and n_classes == 2
+        speak = self.meaning is not None and self.meaning.has_signs
         return "experts" if speak and checked and asked else None
 
     def opinion(
@@ -267,19 +268,18 @@ class Settings:
         """Whether something speaks of columns that no other setting may change: a ball's."""
         prior = self._declared(n_classes)
         experts = isinstance(prior, str) and self.kind in ("plr", "collaborative")
-        each = [prior is not None and not experts]
+        if prior is not None and not experts:
+            return True
         if self.kind == "plr":
-            each += [np.ndim(self.alpha) > 0]
+            return np.ndim(self.alpha) > 0
         if self.kind == "collaborative":
-            each += [self.method != "average" and not self.contrasts(n_classes)]
-        if self.kind == "pst-f":
-            each += [self.delta > 0, n_classes > 2]
-            each += [self.importance is not None]
-            each += [self.groups is not None and not grouping.by_name(self.groups)]
-        return any(each)
+            return self.method != "average" and not self.contrasts(n_classes)
+        placed = self.groups is not None and not grouping.by_name(self.groups)
+        each = self.delta > 0 or n_classes > 2 or self.importance is not None or placed
+        return each and self.kind == "pst-f"
 
     def shaped(self, encoder: SchemaEncoder | None) -> SchemaEncoder | None:
-        found = encoder if encoder is not None and encoder.shaped else None
+        found = _shaped(encoder)
         if self.geometry == "schema" and found is None:
             raise InvalidParameter(
                 "geometry='schema' needs schema=: a PublicSchema of raw columns, or the encoder "
@@ -311,13 +311,18 @@ class Settings:
         return plan_near(prior, fit, allowed, self.sources)
 
 
+def _shaped(encoder: SchemaEncoder | None) -> SchemaEncoder | None:
+    return encoder if encoder is not None and encoder.shaped else None
+
+
 def declared_number(schema: PublicSchema, classes: Any) -> int:
     declared = classes if schema.outcome is None else schema.outcome.labels
     return 2 if declared is None else max(2, int(np.size(declared)))
 
 
 def design(asked: Settings, facts: PublicFacts) -> ModelPlan:
-    return _DESIGNS[asked.kind](asked, facts, asked.encoder(facts.n_samples))
+    made = _STACKS.get(asked.kind, _linear)
+    return made(asked, facts, asked.encoder(facts.n_samples))
 
 
 def _law_in(space: Geometry, allowed: Allowance) -> Allowance:
@@ -333,7 +338,7 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
     """PLR, towards a prior or (SimComb) towards released models."""
     prior, level, alpha = None, asked.level, asked.ridge
     known, best = 0.0, None  # share of the signal that a source keeps
-    body = encoder if encoder is not None and encoder.shaped else None
+    body = _shaped(encoder)
     if asked.kind == "transfer":
         check_sources(asked.sources, facts, encoder)
         size, norm = facts.n_features + asked.fit_intercept, asked.data_norm
@@ -393,7 +398,7 @@ def _linear(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) 
 def _sample_stack(asked: Settings, facts: PublicFacts, encoder: SchemaEncoder | None) -> ModelPlan:
     """PST-S: parts of the rows."""
     space, count = asked.space(encoder, facts.n_features), asked.n_groups
-    body = encoder if encoder is not None and encoder.shaped else None
+    body = _shaped(encoder)
     prior, _ = asked.opinion(facts, encoder, body)
     baseline = float(asked.level)
 
@@ -470,16 +475,8 @@ def _transfer_stack(
     return asked.near(facts, start.prior(facts.n_features, keep), fit)
 
 
-_DESIGNS: dict[str, Callable[[Settings, PublicFacts, SchemaEncoder | None], ModelPlan]] = {
-    "plr": _linear,
-    "linear": _linear,
-    "poisson": _linear,
-    "survival": _linear,
-    "transfer": _linear,
-    "pst-s": _sample_stack,
-    "pst-f": _feature_stack,
-    "pst-h": _transfer_stack,
-}
+#: Of its releases' kinds that are no linear model.
+_STACKS = {"pst-s": _sample_stack, "pst-f": _feature_stack, "pst-h": _transfer_stack}
 
 
 def _division(asked: Settings, allowed: Allowance, n_models: int, parts: int) -> stacks.Division:
@@ -586,12 +583,11 @@ def _group_stack(
 
 
 def _group_ridges(alpha: Alphas, n_groups: int) -> list[Alpha]:
-    if isinstance(alpha, str) or np.ndim(alpha) == 0:
-        return [alpha] * n_groups  # type: ignore[list-item]
-    each: list[Any] = list(np.asarray(alpha, dtype=object))
-    if len(each) != n_groups:
+    each = np.atleast_1d(np.asarray(alpha, dtype=object))
+    if len(each) not in (n_groups, n_groups if np.ndim(alpha) else 1):
         raise InvalidParameter(f"alpha must have one number per group in use ({n_groups}).")
-    return ["auto" if isinstance(one, str) else float(one) for one in each]
+    every = np.broadcast_to(each, n_groups)
+    return ["auto" if isinstance(one, str) else float(one) for one in every]
 
 
 def _feature_groups(

@@ -208,7 +208,6 @@ def choose_geometry(
     factors: Sequence[Factor],  # Of the rows, the constant among them
     allowed: Allowance,  # Of the fit
     curvature: float,  # Mean of ``p(1-p)`` that a declared base rate implies
-    *,
     log_odds: float = LOG_ODDS,  # Prior variance of a row's log-odds around what is shrunk towards
     leaf: Leaf = "Max",  # What noise is made for: the body itself, or a ball in its coordinates
 ) -> tuple[Body, float]:
@@ -397,7 +396,7 @@ class SchemaGeometry:
         factors, turns = factors_of(blocks)
         factors = factors if constant else factors[:-1]
         bend = allowed.curvature or curvature_of(encoder.schema, allowed.loss.n_classes)
-        body, ridge = choose_geometry(factors, allowed, bend, log_odds=log_odds, leaf=self.leaf)
+        body, ridge = choose_geometry(factors, allowed, bend, log_odds, self.leaf)
         if constant and (tie := allowed.loss.tie).shared:  # levels have no more than is proved
             body = replace(body, roots=(*body.roots[:-1], np.fmin(body.roots[-1], tie.share**0.5)))
         if self.leaf != "L1":

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import zip_longest
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -208,8 +209,12 @@ class Prior:
         """Means of the scores, and what they are of independent columns of deviation one."""
         if self.moments is not None:
             return self.moments[0], self.moments[1:]
-        loads = np.array([self.frame.weights(each) for each in self.coef])
+        loads = self._weights
         return np.zeros(len(loads)), loads / math.sqrt(loads.shape[1])
+
+    @property
+    def _weights(self) -> Floats:
+        return np.array([self.frame.weights(each) for each in self.coef])
 
     @property
     def score_mean(self) -> float:
@@ -240,8 +245,7 @@ class Prior:
         return Frame(self.coef.shape[1], data_norm=self.data_norm, constant=0.0)
 
     def scores(self, X: Any) -> Floats:
-        weights = np.array([self.frame.weights(each) for each in self.coef])
-        scores = row_scores(self.frame, weights, X) - self._moments[0]
+        scores = row_scores(self.frame, self._weights, X) - self._moments[0]
         return scores if self.several else np.asarray(scores[:, 0])
 
     def check_within(self, epsilon: float, count: RowCount, answers: int = 1) -> PriorCheck:
@@ -569,10 +573,9 @@ def check_sources(
         if own is not None and model.encoder is not None:
             own.schema.require_same(model.encoder.schema)
         if model.features != tuple(facts.features):
-            raise SchemaMismatch(
-                "source and target have different features:\n"
-                + _difference(model.features, facts.features)
-            )
+            pairs = enumerate(zip_longest(model.features, facts.features))
+            told = [f"column {j}: source {a!r}, target {b!r}" for j, (a, b) in pairs if a != b]
+            raise SchemaMismatch("\n  ".join(["columns differ:", *told[:10]]))
         if list(model.classes) != classes:
             raise SchemaMismatch(
                 f"source has classes {list(model.classes)}, the target declares {classes}."
@@ -588,16 +591,6 @@ def check_sources(
             raise SchemaMismatch("source encodes its rows in another way; rows and weights differ.")
     if any(len(source.model.classes) != facts.n_classes for source in sources):
         raise SchemaMismatch("source has another number of classes than the target.")
-
-
-def _difference(theirs: Sequence[str], ours: Sequence[str]) -> str:
-    if len(theirs) != len(ours):
-        return f"  source has {len(theirs)} columns, target {len(ours)}"
-    pairs = [(j, a, b) for j, (a, b) in enumerate(zip(theirs, ours, strict=True)) if a != b]
-    lines = [f"  column {j}: source {a!r}, target {b!r}" for j, a, b in pairs[:10]]
-    if len(pairs) > 10:
-        lines.append(f"  and {len(pairs) - 10} more")
-    return "\n".join(lines)
 
 
 def form_of(sources: Sequence[Source]) -> Form:

@@ -146,10 +146,10 @@ class StackPlan(ModelPlan):
 
     @property
     def names(self) -> list[str]:
+        count, sizes = len(self.maps.groups), self.division.records
         if isinstance(self.maps, PartRows):
-            sizes = self.division.records[: self.maps.count]
-            return [f"part {k} ({size} rows)" for k, size in enumerate(sizes)]
-        return [f"group {k}" for k in range(len(self.maps.groups))]
+            return [f"part {k} ({size} rows)" for k, size in enumerate(sizes[:count])]
+        return [f"group {k}" for k in range(count)]
 
     @cached_property
     def baselines(self) -> list[Floats]:
@@ -201,7 +201,7 @@ class StackPlan(ModelPlan):
         weights: list[Floats] = []
         for term in self.low_terms(data, rows_of):
             weights += [each[0] for each in next(own).draw(term.mechanism, term.data)]
-        released = {_low(k): w for k, w in enumerate(weights)}
+        released = {f"low_{k}": w for k, w in enumerate(weights)}
         if self.high is not None:
             last = rows_of[-1]
             scores = self.scores(self._models(weights), data.X[last])
@@ -223,7 +223,7 @@ class StackPlan(ModelPlan):
         return self.n_classes == 2 and isinstance(self.division.count, int)
 
     def assemble(self, released: Mapping[str, Floats], names: Names) -> Stack:
-        low = self._models([released[_low(k)] for k in range(len(self.baselines))])
+        low = self._models([released[f"low_{k}"] for k in range(len(self.baselines))])
         return Stack(
             groups=tuple(low),
             facts=self.facts(),
@@ -233,7 +233,7 @@ class StackPlan(ModelPlan):
         )
 
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
-        acts = {_low(k): act for k, act in enumerate(self.acts)}
+        acts = {f"low_{k}": act for k, act in enumerate(self.acts)}
         acts |= {} if self.high is None else {"high": self.high.act}
         return {name: (act.shape, act.longest) for name, act in acts.items()}
 
@@ -279,10 +279,6 @@ class StackPlan(ModelPlan):
         return () if self.high is None else (self.high,)
 
 
-def _low(k: int) -> str:
-    return f"low_{k}"
-
-
 def _share(made: Objective, k: int) -> float:
     weight = made.blocks[k].weight
     if made.delta:
@@ -293,14 +289,11 @@ def _share(made: Objective, k: int) -> float:
 
 def common_sharpness(released: Sequence[Floats]) -> float:
     """Return what brings the longest of the weights on unit rows to ``sqrt(d)``, at least one."""
-    longest = max(released, key=_length)
-    length = _length(longest)
+    each = [
+        (float(np.linalg.norm(one)) / math.sqrt(len(np.atleast_2d(one))), one) for one in released
+    ]
+    length, longest = max(each, key=lambda pair: pair[0])
     return max(1.0, math.sqrt(longest.shape[-1]) / length) if length else 1.0
-
-
-def _length(weights: Floats) -> float:
-    n_scores = len(weights) if weights.ndim == 2 else 1
-    return float(np.linalg.norm(weights)) / math.sqrt(n_scores)
 
 
 # --- the high level -------------------------------------------------------------------------------

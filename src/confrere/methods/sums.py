@@ -55,7 +55,7 @@ from confrere.methods.geometry import (
 )
 from confrere.methods.priors import CHECK_ERROR, STEIN, UNCHECKED, Prior, believed, check_share
 from confrere.model import PriorFacts
-from confrere.solver.quadratic import roundings, row_products
+from confrere.solver.row_blocks import roundings, row_products
 
 #: Ridge of one message: this times weights over epsilon, for all records together; and of numbers
 #: so much of their curvature, at least.
@@ -383,9 +383,8 @@ class LabelContrast(OneSum):
         if not isinstance(self.frame, SchemaGeometry):
             return self
         rate = self.base_rate
-        slopes = (1 - rate) / max(rate, 1 - rate) / 2, rate / max(rate, 1 - rate) / 2
-        frame = corner_frame(self.frame)
-        made = replace(self, frame=frame, positive=slopes[0], negative=slopes[1])
+        frame, both = corner_frame(self.frame), 2 * max(rate, 1 - rate)
+        made = replace(self, frame=frame, positive=(1 - rate) / both, negative=rate / both)
         if not self.checked or made._opinion is None:
             return made
         wanted = made.noise(sizes) / (CHECK_ERROR * made._agreed(sizes))

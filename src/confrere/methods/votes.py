@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -26,6 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
 from confrere.arrays import (
@@ -50,7 +51,7 @@ from confrere.kernel.guarantee import (
     check_bound,
     check_epsilon,
 )
-from confrere.kernel.losses import Labels, Loss, loss_of
+from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import (
     TOLERANCE,
     Part,
@@ -66,6 +67,7 @@ from confrere.methods.allowance import SOLVER, Alpha, problem
 from confrere.methods.asking import MANY, Ask, Asked, Protocol, Told, Tries, drive, party_codes
 from confrere.methods.plan import LabelledTable, Names, Plan, Target, Term, linear_model
 from confrere.model import Facts, Linear
+from confrere.solver.descent import minimise_each
 from confrere.views import progress_bar
 
 Places = NDArray[np.intp]
@@ -291,9 +293,6 @@ _THINNEST = 1e-3
 #: Squared mean length of a half-white row, to which the ridges of models belong.
 _LENGTH = 20.0
 
-#: Distances are compared on a grid this fine, so that ties are ties on every machine.
-_GRID = 2.0**-30
-
 _ROUNDS = 100
 
 
@@ -367,12 +366,9 @@ class HalfWhite:
 
     def explained(self, cells: Cells) -> float:
         points = (self.rows - self.mean) @ self._white
-        middle = points.mean(axis=0)
-        spread = float(((points - middle) ** 2).sum())
-        places = cells.of(self.rows)
-        sizes = np.bincount(places, minlength=len(cells))
-        sums = _sums_by(places, points, len(cells))
-        means = sums / np.maximum(sizes, 1)[:, None] - middle
+        points = points - points.mean(axis=0)
+        spread = float((points**2).sum())
+        sizes, means = _means_by(cells.of(self.rows), points, len(cells))
         return float((sizes @ means**2).sum()) / spread if spread > 0 else 1.0
 
     def model(
@@ -406,42 +402,32 @@ class HalfWhite:
 def _k_means(points: Floats, count: int) -> Floats:
     """Return at most ``count`` centres, from a start that a fixed seed draws (k-means++)."""
     rng = np.random.default_rng(0)
-    scale = max(float(np.abs(points).max()), 1e-300)
     centres = points[[int(rng.integers(len(points)))]]
-    nearest = _distances(points, centres, scale)[:, 0]
+    nearest = cdist(points, centres, "sqeuclidean")[:, 0]
     tries = 2 + int(math.log(count))
     for draws in rng.uniform(size=(min(count, len(points)) - 1, tries)):
         if not nearest.any():
             break  # every row is a centre already
         drawn = np.searchsorted(np.cumsum(nearest), draws * nearest.sum(), side="right")
         tried = points[np.minimum(drawn, len(points) - 1)]
-        left = np.minimum(nearest[:, None], _distances(points, tried, scale))
+        left = np.minimum(nearest[:, None], cdist(points, tried, "sqeuclidean"))
         best = int(left.sum(axis=0).argmin())
         centres, nearest = np.vstack([centres, tried[best]]), left[:, best]
     places = None
     for _ in range(_ROUNDS):
-        found = _distances(points, centres, scale).argmin(axis=1)
+        found = cdist(points, centres, "sqeuclidean").argmin(axis=1)
         if places is not None and np.array_equal(found, places):
             break
-        places = found
-        sizes = np.bincount(places, minlength=len(centres))
-        sums = _sums_by(places, points, len(centres))
-        centres = sums[sizes > 0] / sizes[sizes > 0][:, None]
-        if not sizes.all():
-            places = None
+        sizes, means = _means_by(found, points, len(centres))
+        centres, places = means[sizes > 0], found if sizes.all() else None
     return centres
 
 
-def _distances(points: Floats, centres: Floats, scale: float) -> Floats:
-    """Return squared distances in units of ``scale``, on a grid."""
-    points, centres = points / scale, centres / scale
-    squares = (points**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)
-    return np.asarray(np.rint(np.maximum(squares - 2 * points @ centres.T, 0.0) / _GRID))
-
-
-def _sums_by(places: Places, values: Floats, count: int) -> Floats:
+def _means_by(places: Places, values: Floats, count: int) -> tuple[Places, Floats]:
+    """Return how many rows there are in every place, and their mean."""
+    sizes = np.bincount(places, minlength=count)
     columns = [np.bincount(places, weights=column, minlength=count) for column in values.T]
-    return np.stack(columns, axis=1)
+    return sizes, np.stack(columns, axis=1) / np.maximum(sizes, 1)[:, None]
 
 
 #: The ridges that :func:`fit_shares` chooses from, largest first.
@@ -1060,8 +1046,9 @@ class Voting(PartyBudget, Asked):
     @cached_property
     def _public(self) -> HalfWhite:
         """The public rows without the constant."""
-        plain = self.rows[:, :-1] if self.frame.constant else self.rows
-        return HalfWhite(np.ascontiguousarray(plain), self.frame.constant)
+        return HalfWhite(
+            np.ascontiguousarray(self.rows[:, : self.frame.n_features]), self.frame.constant
+        )
 
     @cached_property
     def cells(self) -> Cells:
@@ -1078,14 +1065,13 @@ class Voting(PartyBudget, Asked):
             return noised_cells(self, n_cells=len(self.cells))
         if self.method == "statistic":
             return noised_statistic(self, rows=self.rows)
-        size = self.frame.size
         if self.method == "weights":
             alpha = _AVERAGE_ALPHA if self.alpha == "auto" else float(self.alpha)
-            return noised_average(self, n_features=size, alpha=alpha)
+            return noised_average(self, n_features=self.frame.size, alpha=alpha)
         return noised_votes(
             self,
             n_auxiliary=len(self.rows),
-            n_features=size,
+            n_features=self.frame.size,
             alpha=self.output_alpha,
             labels=self.method,
             radius=1.0 if self.auxiliary_private else auxiliary_radius(self.rows),
@@ -1098,14 +1084,34 @@ class Voting(PartyBudget, Asked):
         noised = plan.mechanism.of_parts(arrays["sum"]) if "sum" in arrays else arrays["noised"]
         return plan.released(noised)
 
-    def weights(self, X: Any, codes: NDArray[np.intp]) -> Sent:
+    def weights(self, X: Any, codes: Places) -> Sent:
         """Return the weights, or shares of cells, of a party with these rows."""
-        rows = self.frame.rows(X).written()
+        (own,) = self.learned(X, codes, np.array([0, len(codes)]))
+        if own is None:
+            raise InvalidData("X needs at least one row.")
+        return own
+
+    def learned(self, X: Any, codes: Places, offsets: NDArray[np.int64]) -> list[Sent | None]:
+        """Return :meth:`weights` of every party whose rows begin there; of no rows nothing."""
+        k, sizes = self.n_classes, np.diff(offsets)
+        found: list[Sent | None] = [None] * len(sizes)
+        for n in np.unique(sizes[sizes > 0]).tolist():
+            alike, few = np.flatnonzero(sizes == n), min(n, self.frame.size)
+            # So many that their Hessians, the largest there is, stay near the processor.
+            most = max(1, _STACK // (n * max(self.frame.size, k * k * few)))
+            for some in np.split(alike, range(most, len(alike), most)):
+                where = offsets[some][:, None] + np.arange(n)
+                rows = self.frame.rows(dense(X[where.ravel()])).written().reshape(len(some), n, -1)
+                for at, one in zip(some, self._own(rows, codes[where]), strict=True):
+                    found[at] = one
+        return found
+
+    def _own(self, rows: Floats, codes: Places) -> Iterable[Sent]:
         if self.method == "cells":
-            return shares_of_cells(self.cells.of(rows), codes, (len(self.cells), self.n_classes))
+            shape, pairs = (len(self.cells), self.n_classes), zip(rows, codes, strict=True)
+            return [shares_of_cells(self.cells.of(one), told, shape) for one, told in pairs]
         alpha = self.local_alpha if self.votes else self.mechanism.alpha
-        labels = np.where(codes == 1, 1, -1) if self.n_classes == 2 else codes
-        return local_weights(rows, labels, loss_of(self.n_classes), alpha)
+        return local_weights(rows, codes, self.n_classes, alpha)
 
     def sent(self, own: Sent) -> Sent:
         if not self.votes:
@@ -1152,18 +1158,24 @@ class Voting(PartyBudget, Asked):
         return float((self.frame.size / (2 * reach**2)) ** (1 / 3))
 
 
-#: How far what a party learns may be from the exact minimiser, at a ridge that allows it.
-_AIM = 1e-10
+#: How far what a party learns may be from the exact minimiser, at a ridge that allows it; and the
+#: smallest gradient per row that is told from rounding.
+_AIM, _FINEST = 1e-10, 1e-14
+
+#: Numbers in a stack's largest array: few enough to stay near the processor.
+_STACK = 1 << 19
 
 
-def local_weights(rows: Floats, labels: Labels, loss: Loss, alpha: float) -> Floats:
-    """Minimise one party's ``(1/n) sum_i loss(W x_i) + (alpha/2) ||W||_F^2``; zero, if unsolved."""
-    # The minimiser lies among the rows: it has no more coordinates there than they are.
-    turn, few = np.linalg.qr(rows.T)
-    asked = problem(few.T, labels, loss, len(rows) * alpha)
-    found = certified(SOLVER, asked, max(_AIM * asked.ridge, 2 * SOLVER.smallest(asked)))
-    W = np.asarray(found.reshape(loss.n_scores, -1) @ turn.T)
-    return W[0] if loss.n_scores == 1 else W
+def local_weights(rows: Floats, codes: Places, n_classes: int, alpha: float) -> Floats:
+    """Minimise ``(1/n) sum_i loss(W x_i) + (alpha/2) ||W||_F^2`` of parties with n rows each."""
+    # A minimiser lies among the rows: it has no more coordinates there than they are.
+    turn, few = np.linalg.qr(rows.mT)
+    wanted, n = np.eye(n_classes)[codes], rows.shape[1]
+    wanted = wanted[..., 1:] if n_classes == 2 else wanted
+    own = np.ascontiguousarray(few.mT)
+    few = minimise_each(own, wanted, n * alpha, n * max(_AIM * alpha, _FINEST))
+    W: Floats = few @ turn.mT
+    return W[:, 0] if n_classes == 2 else W
 
 
 def cells_for(epsilon: float, n_parties: int, n_rows: int, n_classes: int) -> int:
@@ -1216,16 +1228,17 @@ def group_rows(
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owners[sound], minlength=len(ids)))])
     order = np.argsort(owners, kind="stable")
     order = order[sound[order]]
-    told: dict[str, Any] = {"ids": ids, "offsets": offsets, "faults": faults}
-    return Parties(X[order], codes[order], classes, features, **told)
+    told = X[order], codes[order], classes, features
+    return Parties(*told, ids=ids, offsets=offsets, faults=faults)
 
 
 def apply_policy(parties: Parties, on_faulty: OnFaulty) -> None:
     if not parties.faults:
         return
     faults, names = parties.faults, parties.ids
-    shown = [f"party {names[k]!s}: {why}" for k, why in sorted(faults.items())[:_NAMED]]
-    named = "; ".join(shown) + (f"; and {len(faults) - _NAMED} more" * (len(faults) > _NAMED))
+    shown = [f"party {names[k]!s}: {why}" for k, why in sorted(faults.items())]
+    more = [f"and {len(faults) - _NAMED} more"] * (len(faults) > _NAMED)
+    named = "; ".join([*shown[:_NAMED], *more])
     if on_faulty == "refuse":
         raise InvalidData(f"{named}. Repair the data, or set on_faulty='leave-out'.")
     logger.warning("left out %d of %d parties: %s", len(parties.faults), len(parties), named)
@@ -1300,9 +1313,8 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
     def _each(self, data: Parties) -> Iterator[Sent | None]:
         """Yield every party's weights or shares, or nothing if it is left out."""
         with progress_bar("parties", len(data)) as step:
-            for k, own in enumerate(map(slice, data.offsets, data.offsets[1:])):
-                there = own.start < own.stop
-                yield self.voting.weights(dense(data.X[own]), data.codes[own]) if there else None
+            for k in range(0, len(data), BALLOT):
+                yield from self.voting.learned(data.X, data.codes, data.offsets[k : k + BALLOT + 1])
                 step(k)
 
     def _parts(self, data: Parties) -> Iterator[Floats]:
@@ -1316,17 +1328,16 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
         if data.total is not None:
             return data.total
         total = np.zeros(made.shape, dtype=np.int64 if plan.votes else np.float64)
-        if plan.votes and self.local is None:
-            size = plan.frame.size
-            # Weights of zero tie, and a tie is a vote for the first class.
-            nothing = np.zeros(size if plan.n_classes == 2 else (plan.n_classes, size))
+        if self.local is not None:
+            each = map(np.asarray, local_ballots(data, plan.auxiliary, self.local, self.on_faulty))
+        elif plan.votes:
+            # Who is left out keeps a place: weights of zero tie, and vote for the first class.
+            nothing = np.zeros(loss_of(plan.n_classes).tie.shape(plan.frame.size))
             while some := list(islice(each, BALLOT)):
                 W = np.array([nothing if own is None else own for own in some])
                 total += count_votes(W, plan.rows)
                 total[:, 0] -= sum(own is None for own in some)
             return total
-        if self.local is not None:
-            each = map(np.asarray, local_ballots(data, plan.auxiliary, self.local, self.on_faulty))
         for upload in each:
             if upload is not None:
                 total += made.clipped(upload)

@@ -14,18 +14,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import singledispatch
+from operator import itemgetter
 from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import special
 from scipy.linalg.lapack import dposv, dtrtri
 from scipy.sparse.linalg import LinearOperator, cg
-from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.kernel.losses import Labels, Logistic, Loss, Softmax, shares_of
+from confrere.kernel.losses import Labels, Logistic, Loss, shares_of
 from confrere.kernel.measurements import Problem, gradient_bounds, smallest_tolerance
 from confrere.solver.row_blocks import Block, SolverRows, Sums
 
@@ -48,76 +47,44 @@ class Curved:
     """What is said of a loss's curvature: as it says itself, but for those of classes."""
 
     extreme_labels: Labels  #: Among which residuals go from end to end: what audits try
-    #: The curvatures ``(m, n)`` of one score, given these and labels; where it jumps, the larger.
-    bends: Callable[[Floats, Labels], Floats]
 
-    def __init__(self, loss: Any) -> None:
+    def __init__(self, loss: Loss) -> None:
         self.loss = loss
-        own = ("extreme_labels", "bends", "bent", "diagonals")  # or the last two, of several scores
+        signs = loss.n_scores == 1
+        self.extreme_labels = np.array([-1.0, 1.0]) if signs else np.arange(loss.n_classes)
+        own = ("extreme_labels", "bends", "bent", "diagonals")
         vars(self).update({name: getattr(loss, name) for name in own if hasattr(loss, name)})
+
+    def bends(self, scores: Floats, labels: Labels) -> Floats:
+        """Return the curvatures of one score; where the cap begins, that of the curved side."""
+        rare = special.expit(-np.abs(scores))  # the smaller of two shares, with all its digits
+        return np.where(special.expit(-labels * scores) <= self.loss.slope, rare * (1 - rare), 0.0)
 
     def expanded(self, scores: Floats, labels: Labels) -> tuple[Floats, Floats]:
         """Return residuals and curvatures of one score, ``(n,)`` each."""
-        bends = self.bends(scores[None], labels)[0]
-        return self.loss.residuals(scores[None, None], labels)[0, 0], bends
-
-    def bent(self, scores: Floats, moved: Floats, labels: Labels) -> Floats:
-        """Return curvature times a move of the scores, both ``(n_scores, n)``."""
-        return self.bends(scores, labels) * moved
-
-    def diagonals(self, scores: Floats, labels: Labels) -> Floats:
-        """Return the curvature of each score, ``(n_scores, n)``, averaged over the ``m``."""
-        return np.asarray(self.bends(scores[:, 0], labels).mean(axis=0, keepdims=True))
-
-
-def residual(t: ArrayLike, cap: float = 1.0) -> Floats:
-    """Return minus the slope of the logistic loss, ``min(sigmoid(-t), cap)``."""
-    return np.minimum(special.expit(-np.asarray(t, dtype=np.float64)), cap)
-
-
-def curvature(t: ArrayLike, cap: float = 1.0) -> Floats:
-    """Return the loss's second derivative; where the cap begins, that of the curved side."""
-    t = np.asarray(t, dtype=np.float64)
-    rare = special.expit(-np.abs(t))  # the smaller of p and 1 - p, to full relative accuracy
-    return np.where(special.expit(-t) <= cap, rare * (1.0 - rare), 0.0)
-
-
-class _OfLogistic(Curved):
-    extreme_labels = np.array([-1.0, 1.0])
-
-    @override
-    def bends(self, scores: Floats, labels: Labels) -> Floats:
-        return curvature(labels * scores, self.loss.cap)
-
-    @override
-    def expanded(self, scores: Floats, labels: Labels) -> tuple[Floats, Floats]:
-        p = residual(labels * scores)
+        if not isinstance(self.loss, Logistic):
+            bends = self.bends(scores[None], labels)[0]
+            return self.loss.residuals(scores[None, None], labels)[0, 0], bends
+        p = special.expit(-labels * scores)
         bends = p * (1.0 - p) * (p <= self.loss.cap)
         return np.asarray(np.minimum(p, self.loss.cap, out=p) * -labels), bends
 
-
-class _OfSoftmax(Curved):
-    def __init__(self, loss: Softmax) -> None:
-        super().__init__(loss)
-        self.extreme_labels = np.arange(loss.n_classes)
-
-    @override
     def bent(self, scores: Floats, moved: Floats, labels: Labels) -> Floats:
+        """Return curvature times a move of the scores, both ``(n_scores, n)``."""
+        if self.loss.n_scores == 1:
+            return self.bends(scores, labels) * moved
         p = shares_of(scores[None])[0]
         tilt: Floats = p * moved
         tilt -= p * tilt.sum(axis=0)
         return tilt
 
-    @override
     def diagonals(self, scores: Floats, labels: Labels) -> Floats:
+        """Return the curvature of each score, ``(n_scores, n)``, averaged over the ``m``."""
+        if self.loss.n_scores == 1:
+            return np.asarray(self.bends(scores[:, 0], labels).mean(axis=0, keepdims=True))
         # For equal shares a block per class is (K-1)/K of the Hessian: so much is given back.
         p, k = shares_of(scores).mean(axis=0), self.loss.n_classes
         return np.asarray(k / (k - 1) * p * (1.0 - p))
-
-
-curves_of = singledispatch(Curved)
-curves_of.register(Logistic, _OfLogistic)
-curves_of.register(Softmax, _OfSoftmax)
 
 
 # --- objectives -----------------------------------------------------------------------------------
@@ -180,7 +147,7 @@ class _Objective:
 
             def work(block: Block, y: Any) -> Sums:
                 t = block.times(both)
-                return (loss.tie.gathered(block.pull(curves_of(loss).bent(t[:K], t[K:], y)))[0],)
+                return (loss.tie.gathered(block.pull(Curved(loss).bent(t[:K], t[K:], y)))[0],)
 
             (total,) = self.rows.sum(self.problem.labels, work)
             return np.asarray(self.scale * total + self.problem.ridge * v)
@@ -220,7 +187,7 @@ class _Objective:
 
         def weigh(block: Block, y: Any) -> Floats:
             t = block.times(stacked).reshape(len(W), K, -1)
-            return np.asarray(scale * curves_of(loss).diagonals(t, y))
+            return np.asarray(scale * Curved(loss).diagonals(t, y))
 
         labels, ridge = self.problem.labels, self.problem.ridge
         if K * rows.d**2 > _GRAM_ENTRIES:
@@ -262,9 +229,6 @@ class _Objective:
             return np.zeros(len(G), dtype=np.bool)
         bounds = gradient_bounds(G, np.asarray(self.scale * self.problem.rounding(W)))
         return np.asarray(bounds <= tolerance)
-
-    def select(self, problems: NDArray[np.bool] | slice) -> Self:
-        return self.each(lambda A: A[problems])
 
     def each(self, of: Callable[[Floats], Floats]) -> Self:
         problem = self.problem
@@ -325,7 +289,7 @@ def _full_steps(
 ) -> tuple[Floats, bool]:
     """Take full Newton steps, one pass each, while the gradient shrinks; say if it is found."""
     problem, d, smallest, moved = objective.problem, objective.rows.d, math.inf, W
-    loss = curves_of(problem.loss)
+    loss = Curved(problem.loss)
     for _ in range(_PATIENCE):
         pull, hessian = np.zeros(d), np.zeros((d, d))
         for rows, labels in blocks:
@@ -370,7 +334,8 @@ def _fan_out(objective: _Objective, W: Floats, tolerance: float) -> Floats:
 def _settle(objective: _Objective, W: Floats, metric: Preconditioner, tolerance: float) -> Floats:
     W, strays = _QuasiNewton(objective, W, metric).run(tolerance)
     for j in strays:
-        one, start = objective.select(slice(j, j + 1)), W[j : j + 1]
+        own = slice(j, j + 1)
+        one, start = objective.each(itemgetter(own)), W[own]
         if objective.m == 1:
             return newton(one, start, tolerance)
         W[j] = _settle(one, start, one.preconditioner(start), tolerance)[0]
@@ -448,7 +413,7 @@ class _QuasiNewton:
         if which.all():
             return
         self.problems = self.problems[which]
-        self.objective = self.objective.select(which)
+        self.objective = self.objective.each(itemgetter(which))
         self.W, self.G, self.size = self.W[which], self.G[which], self.size[which]
         self.pairs = [(s[which], c[which], sc[which]) for s, c, sc in self.pairs]
 
@@ -516,12 +481,62 @@ def _step_length(objective: _Objective, W: Floats, step: Floats) -> float:
     return low or 1.0  # the slope at 0 is lost in rounding: one step is as good as another
 
 
+#: Steps shorter than this share are lost in rounding.
+_SHORTEST = 2.0**-20
+
+
+@np.errstate(all="ignore")  # what runs away is no better, and not taken
+def minimise_each(X: Floats, wanted: Floats, ridge: float, goal: float) -> Floats:
+    """Return what minimises each of many small problems, ``(m, K, d)``; nothing certifies it.
+
+    Rows are ``(m, n, d)``, and ``wanted`` the shares ``(m, n, K)`` that scores should make; of two
+    classes the second's. Damped Newton from zero, the gradient's length falling, to the goal or as
+    far as rounding goes. Every product and factorisation is of one problem's numbers alone: which
+    others are solved with it changes no bit.
+    """
+    (m, _, d), k = X.shape, wanted.shape[2]
+    W, step = np.zeros((2, m, k, d))
+    live, length, smallest = np.arange(m), np.ones(m), np.full(m, np.inf)
+    while len(live):
+        trial = W[live] + length[live, None, None] * step[live]
+        scores = X[live] @ trial.mT
+        shares = special.expit(scores) if k == 1 else special.softmax(scores, axis=2)
+        gradient = (shares - wanted[live]).mT @ X[live] + ridge * trial
+        size = np.linalg.norm(gradient, axis=(1, 2))
+        better = size <= (1 - length[live] / 4) * smallest[live]
+        took = live[better]
+        W[took], smallest[took] = trial[better], size[better]
+        step[took] = _newton_step(X[took], shares[better], gradient[better], ridge)
+        length[took], length[live[~better]] = 1.0, length[live[~better]] / 2
+        live = live[(smallest[live] > goal) & (length[live] > _SHORTEST)]
+    return W
+
+
+def _newton_step(X: Floats, shares: Floats, gradient: Floats, ridge: float) -> Floats:
+    (m, _, d), k = X.shape, shares.shape[2]
+    bends = shares.mT[:, :, None] * (np.eye(k)[:, :, None] - shares.mT[:, None])
+    hessian = (X.mT[:, None, None] * bends[:, :, :, None]) @ X[:, None, None]
+    hessian = hessian.swapaxes(2, 3).reshape(m, k * d, k * d)
+    # Above what rounding takes from the diagonal: no matrix is singular, whatever the rows are.
+    trace = np.trace(hessian, axis1=1, axis2=2)
+    hessian += (ridge + 1e-13 * trace)[:, None, None] * np.eye(k * d)
+    solved = np.linalg.solve(hessian, gradient.reshape(m, k * d, 1))
+    return np.asarray(-solved.reshape(gradient.shape), dtype=np.float64)
+
+
+def minimise_quadratic(
+    linear: Floats, quadratic: Floats, *, ridge: float, prior: Floats | None = None
+) -> Floats:
+    """Minimise ``v.w + w'Mw + (L/2)||w - u||^2`` with M's negative eigenvalues set to zero."""
+    centre = np.zeros_like(linear) if prior is None else prior
+    eigenvalues, vectors = np.linalg.eigh((quadratic + quadratic.T) / 2)
+    curvature = 2 * np.maximum(eigenvalues, 0.0) + ridge
+    return np.asarray((((ridge * centre - linear) @ vectors) / curvature) @ vectors.T)
+
+
 @dataclass(frozen=True)
 class Descent:
-    @staticmethod
-    def curves(loss: Loss) -> Curved:
-        """Return how a loss bends."""
-        return curves_of(loss)
+    curves = Curved  #: How a loss bends
 
     def rows(self, X: Any, row_norm: float = 1.0) -> SolverRows:
         return SolverRows(X, row_norm)

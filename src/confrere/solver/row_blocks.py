@@ -276,6 +276,20 @@ def _transposed(X: sparse.csr_array) -> sparse.csc_array:
     return columns
 
 
+#: Rows that are added up before others: sums in two stages are rounded less often.
+_STAGE = 4096
+
+
+def row_products(left: Any, right: Any) -> Floats:
+    blocks = [slice(at, at + _STAGE) for at in range(0, max(1, left.shape[0]), _STAGE)]
+    parts = [np.asarray(left[one]).T @ np.asarray(right[one]) for one in blocks]
+    return np.asarray(parts[0] if len(parts) == 1 else np.sum(parts, axis=0))
+
+
+def roundings(n_rows: int) -> int:
+    return n_rows if n_rows <= _STAGE else _STAGE + math.ceil(n_rows / _STAGE)
+
+
 #: From a block and its labels to what is summed.
 Work: TypeAlias = Callable[[Block, Any], Sums]
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import root
-from scipy.special import expit, lambertw
+from scipy.special import expit, lambertw, softmax
 
-from confrere.kernel.losses import loss_of
 from confrere.methods.votes import largest_norm, local_weights, soft_sensitivity
 
 SWITCH = 0.1703697665712313  # W(1/e)/(1 + W(1/e))^2
@@ -17,8 +16,8 @@ ALPHAS = [1e-6, 1e-4, 1e-2, 0.1, SWITCH, 0.18, 0.5, 4.0]
 ROUNDING = 1 + 1e-9
 
 
-def solve(X, labels, alpha, n_classes=2):
-    return local_weights(X, np.asarray(labels), loss_of(n_classes), alpha)
+def solve(X, codes, alpha, n_classes=2):
+    return local_weights(X[None], np.asarray(codes)[None], n_classes, alpha)[0]
 
 
 def solve_soft(X, fractions, alpha):
@@ -63,7 +62,7 @@ def test_no_minimiser_is_longer(n_rows, n_features, n_classes, exponent, seed):
     codes = rng.integers(0, rng.integers(1, n_classes + 1), n_rows)
     W = solve(X, codes, alpha, n_classes)
     assert np.linalg.norm(W) <= largest_norm(alpha, n_classes) * ROUNDING
-    w = solve(X, np.where(codes > 0, 1, -1), alpha)
+    w = solve(X, (codes > 0).astype(int), alpha)
     assert np.linalg.norm(w) <= largest_norm(alpha) * ROUNDING
 
 
@@ -80,3 +79,22 @@ def test_a_party_can_move_the_soft_vote_by_nearly_all_of_its_bound():
     moved -= solve_soft(rows, fractions, alpha)
     limit = soft_sensitivity(alpha, n_parties)
     assert 0.95 * limit < np.linalg.norm(moved) <= limit
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 9])
+@pytest.mark.parametrize("n_rows", [1, 7, 40])
+def test_a_party_is_solved_to_its_minimiser_and_alike_in_any_company(n_rows, n_classes):
+    """Rows that coincide, or numbers of another that run away, change nothing."""
+    rng, alpha = np.random.default_rng(n_rows), 1e-4
+    X = rng.normal(size=(5, n_rows, 15))
+    X /= np.linalg.norm(X, axis=2, keepdims=True)
+    X[1, -1], X[2, 0, 1] = X[1, 0], np.nan
+    codes = rng.integers(n_classes, size=(5, n_rows))
+    together = local_weights(X, codes, n_classes, alpha)
+    for k in (0, 1, 3, 4):
+        W = np.atleast_2d(solve(X[k], codes[k], alpha, n_classes))
+        assert np.array_equal(W, np.atleast_2d(together[k]))
+        wanted = np.eye(n_classes)[codes[k]]
+        scores = X[k] @ W.T
+        off = expit(scores) - wanted[:, 1:] if n_classes == 2 else softmax(scores, axis=1) - wanted
+        assert np.linalg.norm(off.T @ X[k] / n_rows + alpha * W) <= 1e-12
