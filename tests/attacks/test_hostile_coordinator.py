@@ -27,6 +27,7 @@ from confrere_federation.parties.messages import (
 from confrere_federation.parties.party import SignedApproval, run_name
 from confrere_federation.parties.requests import request_for
 from tests.wire.signed_run import COLUMNS, STUDY, Loopback, Organisations, code_of
+from tests.wire.summers import ROUNDS, Summers
 from tests.world import each
 
 PLAN = Averaging(frame=Frame(COLUMNS), epsilon=1.0, rounds=2)
@@ -294,6 +295,39 @@ def test_restored_files_are_noticed(there, tmp_path, monkeypatch, lost, code):
     there.sessions["a"] = there.session("a")
     assert asked(there, question, evidence) == code
     assert there.spent("a") == 0.0
+
+
+@pytest.mark.parametrize("plan", [PLAN, ROUNDS], ids=["average", "sums"])
+def test_who_asks_for_ever_fills_no_disk(tmp_path, plan):
+    """Whatever is asked again, changed, or after the end: files stay as long as they were.
+
+    So a journal is as long as what an approval lets be asked, with the answers to it.
+    """
+    kind = Summers if plan is ROUNDS else Organisations
+    there = kind(tmp_path, plan=plan)
+    carrier = Loopback(there.sessions)
+    federation = there.federation(carrier=carrier)
+    outcome = there.learn(federation)
+    federation.hand_out({"weights": outcome.weights.tobytes()})
+    before = {file: file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()}
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        for name, content in carrier.sent:
+            there.sessions[name].handle(content)
+            body, _, *evidence = split_parts(content)
+            question = Question.decode(body)
+            step, values = int(rng.integers(0, 10**6)), {"n": int(rng.integers(0, 10**6))}
+            for changes in each(step=(step,), run=("again",), payload=(Payload(values),)):
+                facts = {n: getattr(question, n) for n in ("run", "study", "operation", "payload")}
+                changed = Question(
+                    **(facts | {"step": question.step, "roster": question.roster} | changes)
+                )
+                there.sessions[name].handle(changed.sign(there.coordinator, evidence))
+    for name in there.names:
+        there.sessions[name] = there.session(name)  # nor does who starts again, over and over
+        there.learn(there.federation(carrier=Loopback(there.sessions)))
+    after = {file: file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()}
+    assert after == before
 
 
 class TestGrants:

@@ -164,9 +164,12 @@ def test_bytes_that_are_no_answer_are_refused(tmp_path, broken):
     check_finished(there, federation, outcome, refusing)
 
 
-@pytest.mark.parametrize("size", [0, -5, 10**11, 2**62])
-def test_a_size_that_nobody_has_is_refused(tmp_path, size):
-    there = Organisations(tmp_path, plan=PLAN)
+@pytest.mark.parametrize(
+    ("size", "delta"), [(0, 0.0), (-5, 0.0), (10**11, 0.0), (2**62, 0.0), (10**6, 1e-6)]
+)
+def test_a_size_that_nobody_has_is_refused(tmp_path, size, delta):
+    """Nor one to which delta would promise nothing: kept, it would end the run for everybody."""
+    there = Organisations(tmp_path, plan=replace(PLAN, delta=delta))
 
     def change(reply):
         payload = SignedAnswer.open(reply, there.public).payload
@@ -226,9 +229,12 @@ def test_a_ledger_that_does_not_continue_is_named(tmp_path, facts, caplog):
 
 def test_below_the_quorum_the_run_fails_and_can_be_resumed(tmp_path):
     there = Organisations(tmp_path, plan=PLAN, quorum=1.0)
-    lie = tampering(there, lambda reply: b"")
-    with pytest.raises(QuorumMissed, match=r"c \(InvalidReply:form\)"):
-        there.learn(there.federation(tamper=lie))
+    lie, sizes = tampering(there, lambda reply: b""), set()
+    for _ in range(3):
+        with pytest.raises(QuorumMissed, match=r"c \(InvalidReply:form\)"):
+            there.learn(there.federation(tamper=lie))
+        sizes.add((tmp_path / "journal").stat().st_size)
+    assert len(sizes) == 1  # however often it is started again
     spent = [there.spent(name) for name in there.names]
     outcome = there.learn(there.federation())  # c has come to its senses
     assert set(outcome.sizes) == {"a", "b", "c"}

@@ -1,10 +1,12 @@
 """Sums over the boundary: honest runs, lost tries, and everyone who does not keep to the rules."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from confrere.errors import InvalidMessage, QuorumMissed
-from confrere.methods.sums import OneMessage
+from confrere.methods.sums import Addend, OneMessage
 from confrere_federation.parties import requests
 from confrere_federation.parties.masks import add_masked
 from confrere_federation.parties.messages import Payload
@@ -86,3 +88,25 @@ def test_short_rosters_and_strangers_on_them_are_refused(tmp_path):
         lied = {name: word.hex() for name, word in three.items()} | {"d": bad}
         assert there.ask("a", there.operation, roster=lied, **asked) == "OperationRefused:roster"
     assert there.spent("a") == 0
+
+
+def test_machines_whose_last_bits_differ_add_up(tmp_path):
+    """Masks are for the question that everybody was asked, not for what each one derives."""
+    there = Summers(tmp_path, plan=ROUNDS)
+
+    def elsewhere(parties):
+        protocol, told = there.protocol(parties), None
+        try:
+            while True:
+                ask = protocol.send(told)
+                if isinstance(ask.asked, Addend):
+                    moved = replace(ask.asked, weights=ask.asked.weights * (1 + 1e-14))
+                    ask = replace(ask, asked=moved)
+                told = yield ask
+        except StopIteration as end:
+            return end.value
+
+    there.sessions["c"] = there.session("c", protocol=elsewhere)
+    federation = there.federation()
+    assert set(there.learn(federation).sizes) == set(FOUR)
+    assert federation.left_out == {}

@@ -351,19 +351,18 @@ class Size(Measured):
     """The number of records: where one is replaced by another, it is public."""
 
     operation: ClassVar[str] = "size"
-    n_classes: int = 2
+    most: int = 10**10  #: More than anybody has, or than delta promises anything to
 
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
         return {"size": np.array(len(y))}
 
 
-def known_sizes(
-    told: Sizes | Sequence[str], delta: float = 0.0, *, step: int = 0
-) -> Protocol[Sizes]:
+def known_sizes(told: Sizes | Sequence[str], delta: float = 0.0) -> Protocol[Sizes]:
     """Return sizes that are known, or ask everyone of these names for its own."""
     if isinstance(told, Sizes):
         return told
-    answers = yield Ask(Size(), dict.fromkeys(told, 0), step)
+    size = Size(most=min(Size.most, math.ceil(1 / delta) - 1)) if delta else Size()
+    answers = yield Ask(size, dict.fromkeys(told, 0))
     counts = dict(zip(answers.names, answers.arrays["size"].tolist(), strict=True))
     if answers.made_up and delta:  # so small that delta promises something to all together
         most = max(1, int(0.5 / (delta * len(counts))))

@@ -68,3 +68,11 @@ def test_a_party_that_nothing_caps_is_refused(edit, folder):
     with pytest.raises(StudyError, match="nothing caps what main may ever spend"):
         prepare(study, plan, locals_)
     assert not (folder / "local" / "main.ledger").exists()
+
+
+@pytest.mark.parametrize("method", ['name = "average"', 'name = "plr"', 'name = "sums"'])
+def test_outcomes_of_several_classes_are_learned_too(edit, method):
+    path = edit(name=method, label='classes = ["no", "yes", "not known"]', main_cap="")
+    study, locals_, plan = ready(path)
+    made = prepare(study, plan, locals_, allow_uncapped=True).run()
+    assert {one.release.model.classes for one in made} == {("no", "not known", "yes")}

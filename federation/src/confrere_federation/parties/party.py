@@ -591,7 +591,7 @@ def answer(question: Question, asked: Operation, local: LocalParty) -> Payload:
     if summed is not None:
         check_try(summed.mechanism, question.step)
         if question.asks_ready:
-            return _ready(question, summed, key, local)
+            return _ready(question, key, local)
     claim = answers.claim(
         key,
         question=question.digest,
@@ -650,11 +650,11 @@ def check_agreed(question: Question, books: PartyAccounts) -> None:
         raise OperationRefused("the run is not one that was agreed to.", "run")
 
 
-def _ready(question: Question, asked: SumOperation, key: Key, local: LocalParty) -> Payload:
+def _ready(question: Question, key: Key, local: LocalParty) -> Payload:
     """Say that one is ready for a sum: a key that is good for it alone, and not kept on disk."""
     if key in local.books.answers.asked():
         raise OperationRefused("this try of the run is over; take the next one.", "repeated")
-    word = _masking(local).ready(sum_context(asked, question))
+    word = _masking(local).ready(sum_context(question))
     return _signable({"announcement": np.frombuffer(word, np.uint8)}, None, local, question)
 
 
@@ -665,12 +665,16 @@ def _masks(question: Question, asked: SumOperation, local: LocalParty) -> Masks:
     except ValueError:
         raise OperationRefused("a key for this sum, or its signature, is none.", "roster") from None
     fewest, most = asked.mechanism.fewest, asked.mechanism.n_parties
-    return _masking(local).agree(sum_context(asked, question), roster, fewest=fewest, most=most)
+    return _masking(local).agree(sum_context(question), roster, fewest=fewest, most=most)
 
 
-def sum_context(asked: SumOperation, question: Question) -> SumContext:
-    key = Key(question.run, asked.operation, question.step)
-    return SumContext(study=question.study or "", question=asked.payload.digest, key=key)
+def sum_context(question: Question) -> SumContext:
+    """Return what names a try: the question as all were asked it, not as each one derives it.
+
+    Machines whose last bits differ derive one that is another by these.
+    """
+    key = Key(question.run, question.operation, question.step)
+    return SumContext(study=question.study or "", question=question.payload.digest, key=key)
 
 
 def _masking(local: LocalParty) -> Masking:

@@ -41,7 +41,6 @@ from confrere.methods.sums import Addend, GradientRounds, LabelContrast, OneMess
 from confrere.methods.votes import WHOLE
 from confrere_federation.parties.masks import add_masked
 from confrere_federation.parties.messages import (
-    MOST_RECORDS,
     Array,
     Numbers,
     Payload,
@@ -218,8 +217,12 @@ def request_for(asked: Asked) -> Operation:
 
 class _Size(Operation):
     @override
+    def check(self, party: LocalParty) -> None:
+        """Ask of any rows how many they are."""
+
+    @override
     def response(self, n_samples: int) -> ResponseSpec:
-        return ResponseSpec({"size": Numbers((), "<i8", lowest=1, highest=MOST_RECORDS)})
+        return ResponseSpec({"size": Numbers((), "<i8", lowest=1, highest=self.asked.most)})
 
 
 class _Check(Operation):
