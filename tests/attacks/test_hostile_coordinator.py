@@ -362,10 +362,10 @@ class TestGrants:
     @pytest.mark.parametrize(
         "changes",
         [
-            *each(epsilon=(2.0,), attempts=(0, 2), delta=(0.1,), unit=("person",), requests=((),)),
+            *each(epsilon_per_run=(0.9, 0.0), attempts=(0, 101), unit=("person",), requests=((),)),
+            *each(delta_per_run=(-0.1, 1.0), epsilon=(2.0,)),
             *each(relation=("any",), study_sha256=("abc",), expires=(datetime(2030, 1, 1),)),
             *each(reason=("", "two\nlines")),
-            {"epsilon_per_run": 0.9, "epsilon": 0.9},
         ],
         ids=str,
     )
@@ -384,8 +384,9 @@ class TestGrants:
             SignedApproval.read(content, there.public["a"])
 
     def test_so_many_attempts_and_no_more(self, there):
-        twice = {"attempts": 2, "epsilon": 2.0}
+        twice = {"attempts": 2}
         there.sessions = {name: there.session(name, approval=twice) for name in there.names}
+        assert there.approval("a", **twice).epsilon == 2.0
         for attempt in (1, 2):
             federation = there.federation(run=run_name(STUDY, attempt), journal=f"j{attempt}")
             there.learn(federation)

@@ -270,6 +270,23 @@ def test_within_the_bound_a_lie_moves_the_mean_by_its_share_and_others_not_beyon
         assert np.all((others.min(axis=0) <= found) & (found <= others.max(axis=0)))
 
 
+def test_a_signature_of_any_length_is_handed_to_nobody(tmp_path):
+    """With it the message to all would be longer than any may be: the run would never end."""
+    there = Organisations(tmp_path, plan=PLAN)
+
+    def change(reply):
+        payload = SignedAnswer.open(reply, there.public).payload
+        return signed(there, changed(payload, arrays={"signature": np.zeros(1 << 20, np.uint8)}))
+
+    carrier = Loopback(there.sessions, tampering(there, change, at=("finish", 0)))
+    federation = there.federation(carrier=carrier)
+    outcome = there.learn(federation)
+    signatures = federation.hand_out({"weights": outcome.weights.tobytes()})
+    assert signatures["c"] == PartyError("InvalidReply:signature")
+    assert max(len(content) for _, content in carrier.sent) < 1 << 17
+    assert {name for name, one in there.sessions.items() if one.finished} == {"a", "b"}
+
+
 def test_signatures_of_any_length_are_not_read():
     """A reply may have 64 MiB: as JSON gigabytes, after the release and at every start."""
     nobody = SimpleNamespace(payers=())

@@ -100,8 +100,6 @@ class Organisations:
             "relation": "replace-one",
             "epsilon_per_run": epsilon,
             "delta_per_run": getattr(self.plan, "delta", 0.0),
-            "epsilon": epsilon,
-            "delta": getattr(self.plan, "delta", 0.0),
             "attempts": 1,
             "expires": now + timedelta(days=1),
             "approved_by": "the officer",

@@ -44,7 +44,7 @@ class Summers(Organisations):
     def begun(self):
         """Ask for sizes, and return the evidence that every further question needs."""
         federation = self.federation(journal="by-hand")
-        federation.run_protocol(known_sizes(self.names))
+        federation.run_protocol(known_sizes(self.names, self.plan.delta))
         return federation._steps
 
     def announcement(self, name, evidence, step=0):

@@ -43,7 +43,7 @@ def test_a_table_that_changed_since_it_was_read_is_found_before_the_charge(edit,
     table.write_text("".join([rows[0], *reversed(rows[1:])]))
     cost, policy = cost_of(study), runner._policy("main", None)
     party = local_party(study, cost, locals_["main"], runner.rows["main"], policy)
-    encoded = request_for(Learning(study, study.method)).encoded(party)
+    encoded = party.encoded_by(request_for(Learning(study, study.method)).encoder(len(party.y)))
     np.testing.assert_array_equal(encoded.y, party.y[::-1])
     table.write_text("".join(rows[:-1]))
     with pytest.raises(InvalidData, match="changed"):

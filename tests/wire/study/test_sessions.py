@@ -108,7 +108,7 @@ def test_an_approval_is_the_party_s_own(place):
     with pytest.raises(SignatureError):
         session(place, "main")
     # Signed by the right key, but it says more than the study asks for.
-    more = approval.model_copy(update={"epsilon_per_run": 3.0, "epsilon": 3.0})
+    more = approval.model_copy(update={"epsilon_per_run": 3.0})
     file.write_bytes(more.document(place / "local/main.key"))
     with pytest.raises(ApprovalRefused, match="what this study asks for"):
         session(place, "main")

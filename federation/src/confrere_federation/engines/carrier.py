@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
-from typing import Any
 
 #: Bytes of a message, at the most; a question grows with the evidence behind it.
 MAX_MESSAGE = (64 << 20) - (1 << 16)
@@ -25,7 +24,7 @@ class Answering(typing.Protocol):
     def state(self) -> str: ...
 
     @property
-    def told(self) -> list[dict[str, Any]]: ...
+    def told(self) -> list[dict[str, object]]: ...
 
     @property
     def gone(self) -> bool:

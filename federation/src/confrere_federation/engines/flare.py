@@ -19,7 +19,6 @@ from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from nvflare.apis.controller_spec import ClientTask, Task
 from nvflare.apis.event_type import EventType
@@ -59,9 +58,9 @@ class Coordinator(Controller):  # type: ignore[misc]
         questions: dict[str, tuple[int, bytes]] = {}  # asked, and not replied to
         tasks: dict[str, Task] = {}
 
-        def say(*words: Any) -> None:
+        def say(kind: str, name: str, number: int = 0, body: bytes = b"") -> None:
             with said:
-                pipe.send_bytes(framed(*words))
+                pipe.send_bytes(framed(kind, name, number, body))
 
         def replied(client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG001
             name, number = client_task.client.name, client_task.task.props["number"]

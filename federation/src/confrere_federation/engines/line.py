@@ -33,7 +33,6 @@ from contextlib import contextmanager, suppress
 from logging.handlers import RotatingFileHandler
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from confrere.errors import EngineFailed, InvalidParameter
 from confrere_federation.engines.carrier import MAX_MESSAGE, Answering
@@ -51,7 +50,7 @@ LOG = "line.log"
 Told = Callable[[Mapping[str, str]], None]
 
 #: What one of a coordinator's two processes says to the other: kind, party, number; and bytes.
-_Said = tuple[list[Any], bytes]
+_Said = tuple[tuple[str, str, int], bytes]
 
 _METHOD = "/confrere.Line/talk"
 
@@ -296,7 +295,8 @@ def framed(kind: str, name: str = "", number: int = 0, body: bytes = b"") -> byt
 
 def heard(message: bytes) -> _Said:
     head, _, body = message.partition(b"\n")
-    return json.loads(head), body
+    kind, name, number = json.loads(head)
+    return (kind, name, number), body
 
 
 # The process that has the port.

@@ -31,7 +31,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import ArrayLike
 from typing_extensions import override
 
-from confrere.data.encoding import SchemaEncoder
 from confrere.errors import (
     ConfrereError,
     FederationError,
@@ -114,6 +113,9 @@ FINISH = "finish"
 #: How long is waited for parties to take one another's signatures.
 _FAREWELL_SECONDS = 30.0
 
+#: Bytes of what a party signs a release with.
+_LONGEST_SIGNATURE = 1 << 16
+
 #: More steps than this are not remembered: a page with them could not be read.
 _MOST = 200
 
@@ -192,7 +194,6 @@ class Round:
     whole: Callable[[Mapping[str, Payload]], object] | None = None
     later: int = 0  #: Of a sum: how many more of the run need a try of their own
     tries: int = 0  #: Of a sum that follows from a transcript: it may be any of so many
-    encoder: SchemaEncoder | None = None  #: By what rows are encoded, if that follows from the run
     roster: Mapping[str, str] | None = None  #: As :class:`Question` has it
 
     @property
@@ -243,8 +244,8 @@ class Federation(ABC):
     def _answered_to(
         self, ask: Ask, timeout: float | None = None, trusted: Trusted | None = None
     ) -> Told:
-        request = request_for(ask.asked)
-        asked = Round(request, tuple(ask.to), ask.step, timeout, encoder=ask.encoder)
+        request = request_for(ask.asked, ask.encoder)
+        asked = Round(request, tuple(ask.to), ask.step, timeout)
         if isinstance(request, SumOperation):
             return self._added(replace(asked, step=0, later=ask.later), request)
         asked = replace(asked, quorum=ask.quorum, expect=expected(request, ask.to))
@@ -360,8 +361,10 @@ class Federation(ABC):
         key = Key(self.run, "released", 0)
         kept = releases.claim(key, question=request.payload.digest).answer
         if kept is None:
-            named = replace(asked, request=type(request)(request.asked, releases.id))
-            kept = releases.keep(key, self._noised(named, trusted.random_state).encode())
+            named = type(request)(request.asked, request.encodes)
+            named.releases = releases.id
+            noised = self._noised(replace(asked, request=named), trusted.random_state)
+            kept = releases.keep(key, noised.encode())
         found = Payload.decode(kept)
         self.left_out |= found.values["left_out"]
         receipts = {
@@ -444,8 +447,7 @@ class LocalFederation(Federation):
 
     @override
     def _asked(self, asked: Round) -> Mapping[str, Payload | PartyError]:
-        here = {name: self._parties[name].encoded_by(asked.encoder) for name in asked.to}
-        return {name: self._served(one, asked) for name, one in here.items()}
+        return {name: self._served(self._parties[name], asked) for name in asked.to}
 
     @override
     def _tried(self, asked: Round, request: SumOperation) -> Mapping[str, Payload] | None:
@@ -849,11 +851,7 @@ class SignedFederation(Federation):
         everyone = tuple(self.parties() if to is None else to)
         handed = _Handed(packed("files", files))
         answers = self._asked(Round(handed, everyone, timeout=timeout))
-        nothing = np.zeros(0, np.uint8)
-        signed = {
-            name: a if isinstance(a, PartyError) else a.arrays.get("signature", nothing).tobytes()
-            for name, a in answers.items()
-        }
+        signed = {name: _signature_in(answer) for name, answer in answers.items()}
         made = {name: one for name, one in signed.items() if isinstance(one, bytes)}
         if made:
             handed = _Handed(packed("parties", {**(known or {}), **made}))
@@ -904,6 +902,15 @@ class SignedFederation(Federation):
             return None
         logger.error("%s: its ledger does not continue what was seen of it before", answer.party)
         return "ledger"
+
+
+def _signature_in(answer: Payload | PartyError) -> bytes | PartyError:
+    """Return what all others are sent with theirs; of any length, no message could hold it."""
+    if isinstance(answer, PartyError):
+        return answer
+    found = answer.arrays.get("signature", np.zeros(0, np.uint8))
+    fine = found.nbytes <= _LONGEST_SIGNATURE
+    return found.tobytes() if fine else PartyError("InvalidReply:signature")
 
 
 def with_quorum(protocol: Protocol[T], quorum: float) -> Protocol[T]:
@@ -1057,7 +1064,7 @@ class PartySession(Generic[T]):
         self._steps.asked(*place, [self.name])
         try:
             self._approval.check()
-            made = answer(question, request, self._local.encoded_by(found.encoder))
+            made = answer(question, request, self._local)
         except Exception as error:
             why = {self.name: PartyError.of(error)}
             self._steps.ended(*place, why)

@@ -186,7 +186,7 @@ def _check_plain(value: object, *, depth: int) -> None:
         )
 
 
-def alike(one: Any, other: Any, rel: float, near: float = 0.0) -> bool:
+def alike(one: object, other: object, rel: float, near: float = 0.0) -> bool:
     """Whether two documents say the same, numbers but for their last bits."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(alike(one[k], other[k], rel, near) for k in one)
@@ -197,7 +197,7 @@ def alike(one: Any, other: Any, rel: float, near: float = 0.0) -> bool:
         return math.isclose(one, other, rel_tol=rel, abs_tol=near)
     if type(one) is not type(other):
         return False
-    if not isinstance(one, np.ndarray):
+    if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)):
         return bool(one == other)
     if one.dtype != other.dtype or one.shape != other.shape or one.dtype.kind != "f":
         return one.dtype == other.dtype and bool(np.array_equal(one, other))

@@ -32,11 +32,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, Self
+from typing import IO, Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from confrere.arrays import Floats
 from confrere.data.cells import Coded
@@ -76,7 +76,7 @@ from confrere_federation.parties.messages import (
 )
 from confrere_federation.parties.requests import OPERATIONS, Operation, RawRows, SumOperation
 
-FORMAT: Literal["confrere-approval/1"] = "confrere-approval/1"
+FORMAT: Literal["confrere-approval/2"] = "confrere-approval/2"
 NAMESPACE = "confrere-approval"
 
 _LARGEST_FILE = 1 << 22
@@ -173,7 +173,7 @@ class Policy(Stated):
 class SignedApproval(Stated):
     """A party's word, signed: what it will answer, once, at which price."""
 
-    format: Literal["confrere-approval/1"] = FORMAT  #: The version of this file
+    format: Literal["confrere-approval/2"] = FORMAT  #: The version of this file
     party: Name  #: Who agrees, and which account of its ledger pays
     account: Text
     study_id: Name  #: The study; the hash is of the file's bytes
@@ -185,29 +185,30 @@ class SignedApproval(Stated):
     trust: Name = str(OWN_NOISE)
     epsilon_per_run: Epsilon  #: What one run costs
     delta_per_run: Delta
-    epsilon: Epsilon  #: What all attempts may cost together
-    delta: Delta
     attempts: Annotated[int, Field(ge=1, le=100)]  #: How many runs there may be; each pays anew
-    expires: datetime  #: When the party's word ends
+    expires: AwareDatetime  #: When the party's word ends
     approved_by: Text  #: Who agreed, and why
     reason: Text
-    approved_at: datetime
+    approved_at: AwareDatetime
     justification: LongText | None = None  #: Why this epsilon
 
     @model_validator(mode="after")
-    def _totals_add_up(self) -> Self:
-        per_run = sum((exact(request.epsilon) for request in self.requests), exact(0.0))
-        if per_run > exact(self.epsilon_per_run):
-            raise ValueError("epsilon_per_run is less than what the requests cost together")
-        if sum(exact(request.delta) for request in self.requests) > exact(self.delta_per_run):
-            raise ValueError("delta_per_run is less than what the requests cost together")
-        if exact(self.epsilon) != self.attempts * exact(self.epsilon_per_run):
-            raise ValueError("epsilon must be attempts times epsilon_per_run")
-        if exact(self.delta) != self.attempts * exact(self.delta_per_run):
-            raise ValueError("delta must be attempts times delta_per_run")
-        if self.expires.tzinfo is None or self.approved_at.tzinfo is None:
-            raise ValueError("times need a time zone")
+    def _a_run_covers_its_requests(self) -> Self:
+        epsilon, delta = (
+            sum(exact(getattr(one, name)) for one in self.requests) for name in ("epsilon", "delta")
+        )
+        if epsilon > exact(self.epsilon_per_run) or delta > exact(self.delta_per_run):
+            raise ValueError("a run costs less than what the requests cost together")
         return self
+
+    @property
+    def epsilon(self) -> float:
+        """What all attempts may cost together."""
+        return float(self.attempts * exact(self.epsilon_per_run))
+
+    @property
+    def delta(self) -> float:
+        return float(self.attempts * exact(self.delta_per_run))
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -275,16 +276,13 @@ class SignedApproval(Stated):
     @classmethod
     def load(cls, path: str | os.PathLike[str], key: PublicKey) -> Self:
         try:
-            with Path(path).open("rb") as stream:
-                content = stream.read(_LARGEST_FILE + 1)
+            content = read_plain(Path(path), _LARGEST_FILE, links=True)
         except OSError as error:
             raise ApprovalRefused(
                 f"approval: {Path(path).name} cannot be read ({error.strerror}); "
                 "write one with confrere approve."
             ) from None
-        if len(content) > _LARGEST_FILE:
-            raise ApprovalRefused("approval: the file is too large to be an approval.")
-        return cls.read(content, key)
+        return cls.read(content or b"", key)
 
 
 def run_name(study_sha256: str, attempt: int = 1) -> str:
@@ -303,11 +301,9 @@ def digests(payload: Payload) -> dict[str, str]:
 
 def first_fault(error: ValidationError) -> str:
     """Return the first thing that is wrong: the key and what is wrong with it, never a value."""
-    fault: Mapping[str, Any] = error.errors(
-        include_url=False, include_context=False, include_input=False
-    )[0]
+    fault, *_ = error.errors(include_url=False, include_context=False, include_input=False)
     where = ".".join(str(part) for part in fault["loc"])
-    what = str(fault["msg"]).removeprefix("Value error, ")
+    what = fault["msg"].removeprefix("Value error, ")
     return f"{where}: {what}." if where else f"{what}."
 
 
@@ -561,10 +557,17 @@ _MAX_STEP = 1_000_000
 logger = logging.getLogger("confrere_federation.parties")
 
 
-def serve(asked: Operation, local: LocalParty, *, run: str, **more: Any) -> Payload:
-    """Answer a request in a run, or refuse it; ``more`` is as :class:`Question` has it."""
-    told: Values = {"study": None, **more}
-    question = Question(run=run, operation=asked.operation, payload=asked.payload, **told)
+def serve(
+    asked: Operation,
+    local: LocalParty,
+    *,
+    run: str,
+    study: str | None = None,
+    step: int = 0,
+    roster: dict[str, str] | None = None,
+) -> Payload:
+    """Answer a request in a run, or refuse it; all else is as :class:`Question` has it."""
+    question = Question(run, study, asked.operation, asked.payload, step, roster)
     return answer(question, asked, local)
 
 
@@ -581,6 +584,7 @@ def answer(question: Question, asked: Operation, local: LocalParty) -> Payload:
     policy, answers = local.books.policy, local.books.answers
     check_agreed(question, local.books)
     policy.check(question.operation, question.step)
+    local = local.encoded_by(asked.encoder(len(local.y)))  # what cannot be read is not charged
     asked.check(local)
     price = asked.cost(len(local.y))
     policy.check_cost(price)
@@ -605,7 +609,6 @@ def answer(question: Question, asked: Operation, local: LocalParty) -> Payload:
         ).hinting("another run is paid for anew: --attempt 2")
     if claim.answer is not None:
         return _sent(claim.answer, local, key, asked, again=True)
-    local = asked.encoded(local)  # what cannot be read fails here, and is not charged
     with ExitStack() as stack:
         try:
             masks = None if summed is None else _masks(question, summed, local)

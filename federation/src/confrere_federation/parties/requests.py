@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats
+from confrere.data.encoding import SchemaEncoder
 from confrere.data.engines import opened_engine
 from confrere.data.frame import BodyFrame, Frame
 from confrere.data.schema import PublicSchema
@@ -37,6 +38,7 @@ from confrere.kernel.measurements import Objective, Point, SecureSum
 from confrere.kernel.streams import RandomSource
 from confrere.methods import average, votes
 from confrere.methods.asking import Arrays, Asked, Size, Told
+from confrere.methods.priors import PriorCheck
 from confrere.methods.sums import Addend, GradientRounds, LabelContrast, OneMessage
 from confrere.methods.votes import WHOLE
 from confrere_federation.parties.masks import add_masked
@@ -97,8 +99,8 @@ class Operation:
     held: ClassVar[str] = ""  #: What of the asked has the fields, if not that itself
     raw: ClassVar[bool] = False  #: Whether it is about what a party counts of raw rows
 
-    def __init__(self, asked: Any) -> None:
-        self.asked = asked
+    def __init__(self, asked: Any, encodes: SchemaEncoder | None = None) -> None:
+        self.asked, self.encodes = asked, encodes
 
     @property
     def holder(self) -> Any:
@@ -137,9 +139,9 @@ class Operation:
             dict(zip(self.answers, _released(made), strict=True)), guarantee=made.guarantee()
         )
 
-    def encoded(self, party: LocalParty) -> LocalParty:
-        """Return the party with rows as the question has them encoded, before it is paid for."""
-        return party
+    def encoder(self, n_samples: int) -> SchemaEncoder | None:  # noqa: ARG002
+        """Return by what rows are encoded that it is about; None, as a party has them."""
+        return self.encodes
 
     def answer(self, party: LocalParty, source: RandomSource) -> Arrays:
         with ExitStack() as stack:
@@ -154,7 +156,7 @@ class Operation:
         return self.response(n_samples).guarantee
 
 
-def _released(made: Any) -> list[Numbers]:
+def _released(made: Objective | Point | PriorCheck) -> list[Numbers]:
     """Return what a measurement releases: shapes, and norms that noise does not exceed."""
     if isinstance(made, Objective):
         return [Numbers(act.shape, longest=act.longest) for act in made.acts]
@@ -211,8 +213,8 @@ def installed(name: str) -> type[Operation]:
         raise OperationRefused("the operation is not installed here.", "unknown") from None
 
 
-def request_for(asked: Asked) -> Operation:
-    return installed(asked.operation)(asked)
+def request_for(asked: Asked, encodes: SchemaEncoder | None = None) -> Operation:
+    return installed(asked.operation)(asked, encodes)
 
 
 class _Size(Operation):
@@ -299,9 +301,8 @@ class UnnoisedPoll(_Polled):
     noised: ClassVar[bool] = False
     chosen: ClassVar[tuple[str, ...]] = ("releases",)
 
-    def __init__(self, asked: Any, releases: str = "0" * 32) -> None:
-        super().__init__(asked)
-        self.releases = releases  #: Names the file that what is released is kept in
+    #: Names the file that what is released is kept in
+    releases = "0" * 32
 
     @override
     def told(self) -> Values:

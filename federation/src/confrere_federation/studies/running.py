@@ -270,8 +270,9 @@ class _Learn(Operation):
         return found
 
     @override
-    def encoded(self, party: LocalParty) -> LocalParty:
-        return party.encoded_by(self.asked.at(len(party.y))[0])
+    def encoder(self, n_samples: int) -> SchemaEncoder:
+        found: SchemaEncoder = self.asked.at(n_samples)[0]
+        return found
 
 
 install(Learning, _Learn)
@@ -1349,8 +1350,6 @@ def make_approval(
         "trust": str(trust_of(study)),
         "epsilon_per_run": cost.epsilon,
         "delta_per_run": cost.delta,
-        "epsilon": float(attempts * exact(cost.epsilon)),
-        "delta": float(attempts * exact(cost.delta)),
         "attempts": attempts,
         "expires": began + timedelta(days=days),
         "approved_at": began,
