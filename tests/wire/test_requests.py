@@ -79,7 +79,7 @@ def test_every_operation_is_looked_at():
 def test_equal_requests_are_equal_bytes_and_cost_the_same(asked):
     again = request_for(asked.asked)
     assert Payload.decode(again.payload.encode()) == asked.payload
-    assert again.cost(40) == asked.cost(40)
+    assert again.response(40) == asked.response(40)
     assert agree(again.payload, asked.payload)
 
 

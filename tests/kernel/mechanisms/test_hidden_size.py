@@ -52,7 +52,7 @@ def test_no_centre_tells_a_thousand_rows_from_one_more(operation):
                 spacings.add(asked.asked.mechanism(n).act.output_step.spacing)
             else:
                 spacings.add(asked.asked.mechanism(n).steps[0].spacing)
-            assert asked.cost(n) == asked.cost(3)
+            assert asked.response(n).guarantee == asked.response(3).guarantee
         assert len(spacings) == 1
     # And so it is with what leaves.
     for n in (1000, 1001):

@@ -72,7 +72,7 @@ def test_a_party_that_nothing_caps_is_refused(edit, folder):
 
 @pytest.mark.parametrize("method", ['name = "average"', 'name = "plr"', 'name = "sums"'])
 def test_outcomes_of_several_classes_are_learned_too(edit, method):
-    path = edit(name=method, label='classes = ["no", "yes", "not known"]', main_cap="")
+    path = edit(name=method, label='classes = ["no", "yes", "not known"]')
     study, locals_, plan = ready(path)
-    made = prepare(study, plan, locals_, allow_uncapped=True).run()
+    made = prepare(study, plan, locals_).run()
     assert {one.release.model.classes for one in made} == {("no", "not known", "yes")}

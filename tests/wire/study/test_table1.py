@@ -77,3 +77,9 @@ def test_what_a_table_cannot_be_is_refused_by_its_key(here, old, new, said):
     text = text.replace('name = "average"', 'name = "table1"')
     with pytest.raises(StudyError, match=said):
         study_from_bytes(text.encode())
+
+
+def test_an_outcome_of_several_classes_is_counted(here):
+    text = here.replace('positive = ["yes"]', 'classes = ["no", "yes", "not known"]')
+    lines = (table_of(text) / "table1.csv").read_text().splitlines()
+    assert any("not known" in line for line in lines)

@@ -44,7 +44,6 @@ _MOST_HIDDEN = 1 << 20
 class _OfSchema:
     neighbours: str
     schema: PublicSchema
-    n_classes: int = 2
 
     @cached_property
     def counts(self) -> CohortCounts:

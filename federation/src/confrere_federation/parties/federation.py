@@ -432,8 +432,6 @@ class LocalFederation(Federation):
         on_error: Literal["report", "raise"] = "report",
     ) -> None:
         super().__init__(run, [party.name for party in parties])
-        if on_error not in ("report", "raise"):
-            raise InvalidParameter("on_error must be 'report' or 'raise'.")
         own = {party.name: Ed25519PrivateKey.generate() for party in parties}
         if not parties or len(own) < len(parties):
             raise InvalidParameter("parties must have names, and different ones.")
@@ -509,7 +507,8 @@ def _request(asked: Sequence[Round], steps: int = 1) -> Request:
     one = asked[0]
     if any((one.operation, one.step) != (other.operation, other.step) for other in asked):
         raise InvalidMessage("the protocol's questions depend on answers; it cannot be approved.")
-    price, payloads = one.request.cost(_RECORDS), [each.request.payload for each in asked]
+    price = one.request.response(_RECORDS).guarantee
+    payloads = [each.request.payload for each in asked]
     said = [dict(payload.values) | digests(payload) for payload in payloads]
     names = [
         n for n in dict.fromkeys(n for each in said for n in each) if n not in one.request.chosen
@@ -695,12 +694,11 @@ class RunSteps:
         self, operation: str, step: int, names: Iterable[str], timeout: float | None = None
     ) -> None:
         now = datetime.now(UTC)
-        end = None if timeout is None else now + timedelta(seconds=timeout)
-        until = None if end is None else end.isoformat(timespec="seconds")
-        told = self._steps.setdefault(
-            (operation, step), {"operation": operation, "step": step, "parties": {}}
-        )
-        told |= {"since": now.isoformat(timespec="seconds"), "until": until}
+        until = None if timeout is None else now + timedelta(seconds=timeout)
+        new: Values = {"operation": operation, "step": step, "parties": {}}
+        told = self._steps.setdefault((operation, step), new)
+        for what, when in (("since", now), ("until", until)):
+            told[what] = None if when is None else when.isoformat(timespec="seconds")
         told["parties"] |= {name: {"state": "asked"} for name in names}
         while len(self._steps) > _MOST:
             del self._steps[next(iter(self._steps))]
@@ -723,7 +721,7 @@ class RunSteps:
             self.changed()
 
     def to_list(self) -> list[Values]:
-        return [copy.deepcopy(one) for one in self._steps.values()]
+        return copy.deepcopy([*self._steps.values()])
 
 
 def packed(what: str, named: Mapping[str, bytes]) -> Payload:
@@ -924,25 +922,18 @@ def with_receipts(protocol: Protocol[T], **changes: Any) -> Protocol[tuple[T, Re
 
     Its questions are changed as said before they are asked.
     """
-    paid: Receipts = {}
+    paid: dict[str, tuple[Receipt, ...]] = {}
     try:
         ask = next(protocol)
         while True:
             told = yield replace(ask, **changes)
-            paid = joined(paid, told.receipts)
+            for name, receipts in told.receipts.items():
+                if receipts:  # who was only asked for what is free, and then lost, has no part
+                    # One that several answers share counts once.
+                    paid[name] = tuple(dict.fromkeys(paid.get(name, ()) + receipts))
             ask = protocol.send(told)
     except StopIteration as end:
         return end.value, paid
-
-
-def joined(earlier: Receipts, later: Receipts) -> Receipts:
-    """Append receipts, party by party; one that several answers share counts once."""
-    every = {
-        name: tuple(dict.fromkeys(earlier.get(name, ()) + later.get(name, ())))
-        for name in {**earlier, **later}
-    }
-    # Who was only asked for what is free, and then lost, has no part in it.
-    return {name: paid for name, paid in every.items() if paid}
 
 
 def guarantee_of(receipts: Receipts) -> Guarantee:
@@ -982,7 +973,9 @@ class PartySession(Generic[T]):
         self._keys = {name: read_public_key(one) for name, one in parties.items()}
         self._coordinator = read_public_key(coordinator)
         self._key = read_private_key(key)
-        self._local = replace(local, masking=Masking(local.name, self._key, self._keys))
+        books = replace(local.books, policy=approval.policy)
+        masking = Masking(local.name, self._key, self._keys)
+        self._local = replace(local, books=books, masking=masking)
         self._accept = accept
         self._share = share
         self._one_at_a_time = threading.Lock()
@@ -1035,8 +1028,6 @@ class PartySession(Generic[T]):
         books, approval = self._local.books, self._approval
         if approval.party != self.name or self.name not in self._keys:
             raise InvalidParameter("approval: it is another party's.")
-        if books.policy != approval.policy:
-            raise InvalidParameter("books: their policy must be the approval's.")
         if public_line(self._key.public_key()) != public_line(self._keys[self.name]):
             raise InvalidParameter("key: it is not the key that the study names for this party.")
         if books.snapshots is None and not self._local.simulated:

@@ -586,7 +586,7 @@ def answer(question: Question, asked: Operation, local: LocalParty) -> Payload:
     policy.check(question.operation, question.step)
     local = local.encoded_by(asked.encoder(len(local.y)))  # what cannot be read is not charged
     asked.check(local)
-    price = asked.cost(len(local.y))
+    price = asked.response(len(local.y)).guarantee
     policy.check_cost(price)
     key = Key(question.run, asked.slot or question.operation, question.step)
     summed = asked if isinstance(asked, SumOperation) else None

@@ -32,8 +32,7 @@ from confrere.data.encoding import SchemaEncoder
 from confrere.data.engines import opened_engine
 from confrere.data.frame import BodyFrame, Frame
 from confrere.data.schema import PublicSchema
-from confrere.errors import InvalidMessage, InvalidParameter, OperationRefused
-from confrere.kernel.guarantee import Guarantee
+from confrere.errors import InvalidMessage, OperationRefused
 from confrere.kernel.measurements import Objective, Point, SecureSum
 from confrere.kernel.streams import RandomSource
 from confrere.methods import average, votes
@@ -126,8 +125,8 @@ class Operation:
         """Refuse what is for other rows than a party has, before anything is paid."""
         if self.columns not in (None, party.X.shape[1]):
             raise InvalidMessage("the request is for rows of another number of columns.")
-        classes = getattr(self.holder, "n_classes", 2)
-        if party.n_classes != classes or (self.two_classes and classes > 2):
+        classes = 2 if self.two_classes else getattr(self.holder, "n_classes", party.n_classes)
+        if party.n_classes != classes:
             raise InvalidMessage("the request is for labels of another number of classes.")
         if self.raw and (party.raw is None or party.raw.schema != self.asked.schema.fingerprint()):
             raise InvalidMessage("this party has no raw rows of that schema to count.")
@@ -150,10 +149,6 @@ class Operation:
             X = party.raw.sums if self.raw and party.raw is not None else party.X
             found: Arrays = self.asked.release(X, party.y, source, engine)
             return found
-
-    def cost(self, n_samples: int) -> Guarantee | None:
-        """Return what answering spends; nothing is spent by it. None: only public facts leave."""
-        return self.response(n_samples).guarantee
 
 
 def _released(made: Objective | Point | PriorCheck) -> list[Numbers]:
@@ -200,10 +195,8 @@ def install(
 ) -> None:
     """Make an operation known; a party's policy still decides whether it is allowed."""
     told: Values = {"operation": about.operation, "answers": getattr(about, "gives", ()), **facts}
-    name = told["operation"]
-    if name in OPERATIONS:
-        raise InvalidParameter(f"operation {name!r} is already installed.")
-    OPERATIONS[name] = type(about.__name__, (base,), told | {"__doc__": about.__doc__})
+    told["__doc__"] = about.__doc__
+    OPERATIONS[told["operation"]] = type(about.__name__, (base,), told)
 
 
 def installed(name: str) -> type[Operation]:
@@ -218,10 +211,6 @@ def request_for(asked: Asked, encodes: SchemaEncoder | None = None) -> Operation
 
 
 class _Size(Operation):
-    @override
-    def check(self, party: LocalParty) -> None:
-        """Ask of any rows how many they are."""
-
     @override
     def response(self, n_samples: int) -> ResponseSpec:
         return ResponseSpec({"size": Numbers((), "<i8", lowest=1, highest=self.asked.most)})
