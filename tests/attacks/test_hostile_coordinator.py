@@ -336,7 +336,7 @@ class TestGrants:
     @pytest.mark.parametrize(
         ("old", "new"),
         [
-            (b'"epsilon": 1.0', b'"epsilon": 9.0'),
+            (b'"epsilon_per_run": 1.0', b'"epsilon_per_run": 9.0'),
             (b'"epsilon": 0.5', b'"epsilon": 0.6'),
             (b'"attempts": 1', b'"attempts": 9'),
             (b'"replace-one"', b'"label-only"'),

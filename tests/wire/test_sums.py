@@ -11,7 +11,7 @@ from confrere_federation.parties import requests
 from confrere_federation.parties.masks import add_masked
 from confrere_federation.parties.messages import Payload
 from tests.wire.signed_run import Loopback
-from tests.wire.summers import FOUR, Summers, asked_for
+from tests.wire.summers import FOUR, ROUNDS, Summers, asked_for
 
 
 def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_path):

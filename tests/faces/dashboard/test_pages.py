@@ -207,7 +207,7 @@ def test_approval_becomes_an_approval_the_approval_an_answer_and_the_words_reach
     visitor.fill(study, decision="approve", sha256=sha256, **SAID)
     told = approval_of_world(world)
     assert (told["approved_by"], told["reason"]) == (SAID["name"], SAID["reason"])
-    assert (told["epsilon"], told["study_sha256"]) == (1.0, sha256)
+    assert (told["epsilon_per_run"], told["study_sha256"]) == (1.0, sha256)
     assert f"Approved by {SAID['name']}" in words(visitor.text(study))
     assert len(list(world.party.glob("approval-*.json"))) == 1  # the earlier one, put aside
     finished = answer_all(world, tmp_path / "run")
