@@ -103,7 +103,7 @@ def _constant_outside(patch: Patch) -> None:
 
 def _constant_outside_unchecked(patch: Patch) -> None:
     _constant_outside(patch)
-    patch(norms, "certify_rows", lambda rows: None)
+    patch(norms, "certify_rows", lambda *_, **__: None)
     # A certified solver reckons with rows in the ball: it is told of longer ones.
     patch(Descent, "rows", lambda self, X, *_: SolverRows(X, 2.0))
 
@@ -305,7 +305,7 @@ shares: Gamma shape | shares of L2 noise have the Gamma shape of a dimension les
     kernel.streams:l2_shares | Fraction(size + 1, 2 * | Fraction(size, 2 *
 groups: rates of bodies | groups with a body each have 1.2 of their rate
     pst-f | ratio | "geometry": "bodies"
-    kernel.measurements:Objective.acts | Pure(norm, self.rate * block.weight, | Pure(norm, min(1.2 * block.weight, 1) * self.rate,
+    kernel.measurements:Objective.acts | Pure(norm, self.rate * float(block.weight), | Pure(norm, min(1.2 * block.weight, 1) * self.rate,
 add-remove: two in a cell | a row is used with one other in its cell
     plr | theorem | "relation": "add-remove"
     kernel.norms:HiddenSize.used | many[which] == 1 | many[which] <= 2

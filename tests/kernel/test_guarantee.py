@@ -48,13 +48,13 @@ def test_mixed_units_and_relations_are_refused(compose):
 
 @pytest.mark.parametrize("split", ["stratified", "by index", None])
 def test_parallel_needs_a_split_that_cannot_look_at_the_data(split):
-    with pytest.raises(CompositionError, match="stratified, sorted"):
+    with pytest.raises(CompositionError, match="split"):
         Apart([Guarantee(epsilon=1)], split).guarantee()
 
 
 def test_positions_shift_when_a_row_is_removed():
     part = Guarantee(epsilon=1, neighbours=Neighbours.ADD_REMOVE)
-    with pytest.raises(CompositionError, match="shifts rows"):
+    with pytest.raises(CompositionError, match="split"):
         Apart([part, part], Split.SEEDED_PERMUTATION).guarantee()
     assert Apart([part, part], Split.BY_ORGANISATION).guarantee().epsilon == 1
 

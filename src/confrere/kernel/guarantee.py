@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import re
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
@@ -21,21 +22,7 @@ from enum import Enum, StrEnum
 from functools import lru_cache, reduce
 from numbers import Real
 from types import UnionType
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    Protocol,
-    Self,
-    Union,
-    cast,
-    dataclass_transform,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, cast
 
 from typing_extensions import TypeIs, override
 
@@ -50,16 +37,17 @@ def check_text(value: object, name: str, longest: int = 200) -> str:
     """Return ``value`` if it is one printable, not too long line."""
     if not isinstance(value, str):
         raise InvalidParameter(f"{name} must be a str, got a {type(value).__name__}.")
-    if not value.strip() or not value.isprintable() or len(value) > longest:
+    text = str.__str__(value)  # whatever a subclass would say
+    if not text.strip() or not text.isprintable() or len(text) > longest:
         raise InvalidParameter(f"{name} must be one line of 1 to {longest} printable characters.")
-    return str(value)
+    return text
 
 
 def _pattern(pattern: str, told: str) -> Callable[[object, str], str]:
     def check(value: object, name: str) -> str:
         if not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
             raise InvalidParameter(f"{name} must be {told}.")
-        return str(value)
+        return str.__str__(value)
 
     return check
 
@@ -69,21 +57,14 @@ Line = Annotated[str, check_text]
 LongLine = Annotated[str, lambda value, name: check_text(value, name, 1000)]
 #: It cannot quote data, as the message of an error might.
 Code = Annotated[
-    str,
-    _pattern(
-        r"[A-Za-z][A-Za-z0-9_.:-]{0,63}",
-        "a code such as 'CalibrationError': a letter, then letters, digits, '_', '.', ':' or '-', "
-        "64 at most",
-    ),
+    str, _pattern(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}", "a code such as 'CalibrationError'")
 ]
 Sha256 = Annotated[str, _pattern(r"[0-9a-f]{64}", "a sha256: 64 hex digits")]
-Time = Annotated[
-    str,
-    _pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d+)?([+]00:00|Z)", "a time in UTC, as ISO 8601"),
-]
+_UTC = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d+)?([+]00:00|Z)"
+Time = Annotated[str, _pattern(_UTC, "a time in UTC, as ISO 8601")]
 
 
-@dataclass_transform(frozen_default=True)
+@typing.dataclass_transform(frozen_default=True)
 class Record:
     """A frozen dataclass, as its subclasses are, whose fields are checked by their types.
 
@@ -136,17 +117,17 @@ _KNOWN: dict[type, tuple[tuple[str, Any, Any], ...]] = {}
 
 def _fields(cls: type[Record]) -> tuple[tuple[str, Any, Any], ...]:
     if cls not in _KNOWN:
-        hints, every = get_type_hints(cls, include_extras=True), fields(cast(Any, cls))
+        hints, every = typing.get_type_hints(cls, include_extras=True), fields(cast(Any, cls))
         _KNOWN[cls] = tuple((one.name, hints[one.name], one.default) for one in every)
     return _KNOWN[cls]
 
 
 def _checked(value: Any, name: str, hint: Any) -> Any:
     """Return a value of a type, read where it is plain; what is none is refused."""
-    origin, args = get_origin(hint), get_args(hint)
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return args[1](value, name)
-    if origin in (Union, UnionType):
+    if origin in (typing.Union, UnionType):
         return None if value is None else _checked(value, name, args[0])
     if origin is tuple and isinstance(value, tuple | list) and len(value) <= _MOST:
         return tuple([_checked(one, name, args[0]) for one in value])
@@ -225,18 +206,18 @@ def _is_number(value: object) -> TypeIs[Real]:
 
 def check_bound(value: object, name: str, why: str = "") -> float:
     """Return ``value`` as a float if it is a finite number above zero: a norm, a ridge, a step."""
-    number = check_positive(value, name)
-    if math.isinf(number):
+    if math.isinf(number := check_positive(value, name)):
         raise InvalidParameter(f"{name} must be finite{why}.")
     return number
 
 
 def check_positive(value: object, name: str) -> float:
-    if not _is_number(value):
-        raise InvalidParameter(f"{name} must be a number > 0, got a {type(value).__name__}.")
-    number = float(value)
-    if math.isnan(number) or number <= 0:
-        raise InvalidParameter(f"{name} must be a number > 0, got {number!r}.")
+    """Return ``value`` as a double, in which all is computed, if it is a number above zero."""
+    number = math.nan
+    with suppress(OverflowError):  # of whole numbers
+        number = float(value) if _is_number(value) else number
+    if not number > 0:
+        raise InvalidParameter(f"{name} must be a number > 0 that a double holds.")
     return number
 
 
@@ -420,23 +401,13 @@ class Priced(Protocol):
 def check_split(split: object, neighbours: Neighbours) -> None:
     """Refuse parts that one unit could move others between."""
     if not isinstance(split, Split):
-        raise CompositionError(
-            "parallel composition needs split= a confrere.kernel.guarantee.Split: parts made by "
-            "looking at the data (stratified, sorted) do not compose in parallel."
-        )
+        raise CompositionError("split must be a Split: by looking at data (stratified) none is.")
     by_place = (Split.BY_INDEX, Split.SEEDED_PERMUTATION)
     if neighbours is Neighbours.ADD_REMOVE and split in by_place:
-        raise CompositionError(
-            f"under add-remove neighbours a split {split} shifts rows between parts when one is "
-            "removed; use replace-one neighbours, or parts by organisation."
-        )
+        raise CompositionError(f"split {split}: a row that goes shifts others under add-remove.")
 
 
 FACTS = ("number of features", "label set", "bounds", "every parameter")
-_RECORDS = {
-    Neighbours.REPLACE_ONE: ("number of records",),
-    Neighbours.ADD_REMOVE: ("declared number of records",),
-}
 FLOATS = "floats: rounding of the noise and its far tails (total variation below 1e-15)"
 RANDOM = "noise: AES-256 and HMAC-SHA256 are not broken, and secrets stay where the rows are"
 #: What every promise about records assumes.
@@ -445,4 +416,5 @@ ASSUMPTIONS = ("each person is in at most one record", FLOATS, RANDOM)
 
 def public_facts(neighbours: Neighbours, *more: str) -> tuple[str, ...]:
     """Return what is taken to be known where one record changes in this way."""
-    return (*_RECORDS[neighbours], *FACTS, *more)
+    declared = "declared " if neighbours is Neighbours.ADD_REMOVE else ""
+    return (f"{declared}number of records", *FACTS, *more)

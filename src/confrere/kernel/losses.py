@@ -87,7 +87,7 @@ class Logistic(Loss):
         # Below one half a misfit has curvature where its slope is capped already.
         if not 0.5 <= self.cap <= 1:
             raise InvalidParameter("cap must lie between 0.5 and 1.")
-        vars(self).update(slope=float(self.cap), reach=float(self.cap))
+        vars(self).update(dict.fromkeys(("cap", "slope", "reach"), float(self.cap)))
 
     @override
     def check_labels(self, labels: Labels) -> None:

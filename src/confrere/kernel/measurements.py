@@ -45,6 +45,7 @@ from confrere.kernel.guarantee import (
     PrivacyEvent,
     SharedSums,
     Unit,
+    check_bound,
     check_epsilon,
     check_positive,
     check_relation,
@@ -364,13 +365,9 @@ class Columns:
 def exposed(
     n_samples: RowCount, blocks: Sequence[Columns], loss: Loss, joint: bool = False
 ) -> Exposure:
-    return Exposure(
-        loss=loss,
-        ridges=tuple(float(block.ridge) for block in blocks),
-        weights=tuple(float(block.weight) for block in blocks),
-        joint=joint,
-        neighbours=relation_of(n_samples),
-    )
+    ridges, weights = (tuple(float(getattr(one, k)) for one in blocks) for k in ("ridge", "weight"))
+    relation = relation_of(n_samples)
+    return Exposure(loss=loss, ridges=ridges, weights=weights, joint=joint, neighbours=relation)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -400,9 +397,10 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         page, *_ = [theorem(shared, block.norm.leaf, *told) for block in self.blocks]
         several = ("feature groups", "importances") if len(self.blocks) > 1 else ()
         promise = row_promise(self.epsilon, self.n_samples, page, *several, delta=self.delta)
-        if not keeps(self.rate, self.epsilon * (1 - SOLVER_SHARE), self.delta, self.exposure):
+        epsilon, rate = promise.epsilon, check_bound(self.rate, "rate")
+        if not keeps(rate, epsilon * (1 - SOLVER_SHARE), promise.delta, self.exposure):
             raise CalibrationError("noise of this rate does not keep the promise.")
-        vars(self).update(promise=promise)
+        vars(self).update(promise=promise, epsilon=epsilon, delta=promise.delta, rate=rate)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -425,7 +423,7 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
                 law = Gaussian(sigmas[k], size)
             else:
                 norm = self.loss.tie.noised(block.norm)
-                law = Pure(norm, self.rate * block.weight, size // norm.size)
+                law = Pure(norm, self.rate * float(block.weight), size // norm.size)
             act = Act(
                 **vars(block),
                 loss=self.loss,
@@ -447,9 +445,9 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         if not self.delta or not self.loss.n_classes:  # of numbers the price composes
             return super().event()
         return GaussianMinimisers(
-            sigmas=tuple(map(float, gaussian_sigmas(self.rate, self.exposure))),
-            ridges=tuple(float(block.ridge) for block in self.blocks),
-            cap=float(self.loss.slope) if self.loss.n_classes == 2 else 1.0,
+            sigmas=gaussian_sigmas(self.rate, self.exposure),
+            ridges=self.exposure.ridges,
+            cap=self.loss.slope if self.loss.n_classes == 2 else 1.0,
             n_classes=self.loss.n_classes,
             joint=self.joint,
             output_epsilon=self.epsilon * SOLVER_SHARE,
@@ -585,7 +583,7 @@ class Point(Measurement[Any, list[Floats]]):
     rows: Norm | None = None
 
     def __post_init__(self) -> None:
-        check_positive(self.sensitivity, "sensitivity")
+        vars(self).update(sensitivity=check_bound(self.sensitivity, "sensitivity"))
         check_relation(self.promise.neighbours)
         theorem("point", "L2" if self.parts else "L1", self.promise.delta)
 
@@ -747,29 +745,26 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
     neighbours: Neighbours = Neighbours.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+        numbers = {"sensitivity": self.sensitivity, "largest": self.largest}
+        doubles = {name: check_positive(one, name) for name, one in numbers.items()}
+        doubles |= {"epsilon": check_epsilon(self.epsilon), "error": float(self.error)}
+        vars(self).update(doubles, delta=float(self.delta))
         check_relation(self.neighbours)
-        check_positive(self.sensitivity, "sensitivity")
-        check_positive(self.largest, "largest")
         theorem("point", "L2" if self.law == "l2" else "L1", self.delta)
-        whole = self.law == "integer"
-        for wrong, why in (
-            (self.law not in get_args(ShareLaw), "law must be 'l2' or 'integer'."),
-            (not 0 <= self.delta < 1, "delta must be a number in [0, 1)."),
-            (self.size < 1 or self.releases < 1, "size and releases must be at least 1."),
-            (self.colluding < 1, "collusion_threshold must be at least 1: all know their share."),
-            (
-                not isinstance(self.parts, int) or self.parts < 1,
-                "fewest and n_parties must exceed collusion_threshold, in whole numbers.",
-            ),
-            (self.fewest > self.n_parties, "fewest must be at most n_parties."),
-            (not 0 <= self.error < math.inf, "error must be a finite number of at least 0."),
-            (
-                not self.largest * self.n_parties < 2.0 ** (40 if whole else 900),
-                "largest is too large for a sum.",
-            ),
+        most = 2.0 ** (40 if self.law == "integer" else 900)
+        counts = (self.size, self.releases, self.fewest, self.n_parties, self.colluding)
+        for fits, why in (
+            (self.law in get_args(ShareLaw), "law must be 'l2' or 'integer'."),
+            (0 <= self.delta < 1, "delta must be a number in [0, 1)."),
+            ({type(one) for one in counts} == {int}, "size, releases and parties are ints."),
+            (self.size > 0 and self.releases > 0, "size and releases must be at least 1."),
+            (self.colluding > 0, "collusion_threshold must be at least 1: all know their share."),
+            (self.parts > 0, "fewest and n_parties must exceed collusion_threshold."),
+            (self.fewest <= self.n_parties, "fewest must be at most n_parties."),
+            (0 <= self.error < math.inf, "error must be a finite number of at least 0."),
+            (self.largest * self.n_parties < most, "largest is too large for a sum."),
         ):
-            if wrong:
+            if not fits:
                 raise InvalidParameter(why)
         check_scale(self.scale)  # and not when everybody has paid
 
@@ -929,17 +924,13 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
         bound = self.largest * (self.n_parties if rows.ndim == 1 else 1)
         total = self._steps(np.atleast_2d(rows), bound).sum(axis=0)
         own = stream.bound("sum", total, self.spacing)
-        released = np.empty((count, self.size), dtype=np.int64)
+        released = np.tile(total, (count, 1))
         # Every party draws its share; masks would cancel.
         runs = max(1, _NUMBERS // (self.n_parties * self.size))
-        most = max(1, _NUMBERS // self.size)
-        for start in range(0, count, runs):
-            block = min(runs, count - start)
-            released[start : start + block] = total
-            for first in range(0, self.n_parties, most):
-                parties = min(most, self.n_parties - first)
-                shares = self._shares(block * parties, own).reshape(block, parties, -1)
-                released[start : start + block] += shares.sum(axis=1, dtype=np.int64)
+        for first in range(0, count, runs):
+            block = released[first : first + runs]
+            shares = self._shares(len(block) * self.n_parties, own)
+            block += shares.reshape(len(block), self.n_parties, -1).sum(axis=1)
         return [self.decode(released.view(np.uint64))]
 
     def _named(
@@ -990,10 +981,6 @@ class Share(Measurement[Vectors, Words]):
     @override
     def guarantee(self) -> Guarantee:
         return self.summed.guarantee()
-
-    @override
-    def event(self) -> SharedSums:
-        return self.summed.event()
 
     @property
     @override

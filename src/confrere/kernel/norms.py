@@ -1,11 +1,10 @@
 """Norms: which rows there may be, and the law of noise that hides one of them.
 
 Everything that is promised of a row follows from two bounds in the same public coordinates: its
-norm ``N(x)`` is at most one, and so is its Euclidean length. Noise of density ``exp(-rho N(b))``
-pays ``rho`` for every unit of ``N`` that a record moves the objective by; Gaussian noise pays for
-Euclidean units alone. What would be released is rounded to a public lattice, with integer noise for
-what solver and floats are off by. Proofs: docs/proofs/objective_perturbation.md (L2), averaging.md
-(L1), geometry.md (bodies), output_step.md and add_remove.md (hidden sizes).
+norm ``N(x)`` is at most one, and so is its Euclidean length. What would be released is rounded to a
+public lattice, with integer noise for what solver and floats are off by. Proofs:
+docs/proofs/objective_perturbation.md (L2), averaging.md (L1), geometry.md (bodies), output_step.md
+and add_remove.md (hidden sizes).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise, starmap
 from typing import ClassVar, Literal, TypeAlias
@@ -56,19 +55,15 @@ class Norm(ABC):
 
     leaf: ClassVar[str]  #: What it is made of, by the word that theorems have for it
     size: int  #: Number of columns
+    longest: float = 1.0  #: The largest Euclidean length of a vector whose norm is one
 
-    @abstractmethod
     def certify(self, rows: Rows) -> None:
         """Refuse rows whose norm, or whose length, is above one, before any draw."""
+        certify_rows(rows, norm="l1" if self.leaf == "L1" else "l2")
 
     @abstractmethod
     def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
         """Return ``(count, size)`` draws of density ``exp(-rho N(b))``."""
-
-    @property
-    def longest(self) -> float:
-        """The largest Euclidean length of a vector whose norm is one."""
-        return 1.0
 
 
 @dataclass(frozen=True)
@@ -77,10 +72,6 @@ class L2(Norm):
 
     leaf = "L2"
     size: int
-
-    @override
-    def certify(self, rows: Rows) -> None:
-        certify_rows(rows)
 
     @override
     def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
@@ -96,10 +87,6 @@ class L1(Norm):
 
     leaf = "L1"
     size: int
-
-    @override
-    def certify(self, rows: Rows) -> None:
-        certify_rows(rows, norm="l1")
 
     @override
     def draw(self, rho: float, source: RandomSource, count: int) -> Floats:
@@ -123,51 +110,35 @@ class Body(Norm):
     groups: tuple[int, ...]  #: Which group every factor belongs to, from 0 on
     #: ``c_g``, scaled to add up to one, of which each must be :data:`LEAST_SHARE`.
     shares: tuple[float, ...] = (1.0,)
+    sizes: tuple[int, ...] = field(init=False)
+    parts: list[slice] = field(init=False)
+    #: The largest squared length of coordinates of rows; and length of those whose norm is one,
+    #: which is above one for groups.
+    squared_reach: float = field(init=False)
+    longest: float = field(init=False)
 
     def __post_init__(self) -> None:
         if len(self.groups) != len(self.roots) or not self.roots:
             raise InvalidParameter("a body needs one group per factor, and one factor at least.")
         if sorted(set(self.groups)) != list(range(len(self.shares))):
             raise InvalidParameter("shares must have one entry per group, and no group be empty.")
-        if not all(0 < share < np.inf for share in self.shares):
-            raise InvalidParameter("shares must be finite numbers above 0.")
-        scaled = tuple((np.array(self.shares) / sum(self.shares)).tolist())
-        if not min(scaled) >= LEAST_SHARE:
+        with np.errstate(all="ignore"):
+            scaled = tuple((np.array(self.shares) / sum(self.shares)).tolist())
+        if not np.min(scaled) >= LEAST_SHARE:  # nor is NaN
             raise InvalidParameter(f"shares must each be at least {LEAST_SHARE:g} of their sum.")
-        object.__setattr__(self, "shares", scaled)
         for root in self.roots:
             if root.ndim != 2 or root.shape[0] != root.shape[1] or not np.isfinite(root).all():
                 raise InvalidParameter("the roots of a body must be square and finite.")
+        sizes = tuple(len(root) for root in self.roots)
+        ends = np.cumsum([0, *sizes]).tolist()
+        parts = list(starmap(slice, pairwise(ends)))
+        # At corners coordinates are longest: as a root's longest columns, which add up.
+        squares = [float(np.square(root).sum(axis=0).max()) for root in self.roots]
+        lengths = np.sqrt(np.bincount(self.groups, weights=squares)) / np.array(scaled)
+        vars(self).update(shares=scaled, sizes=sizes, size=ends[-1], parts=parts)
+        vars(self).update(squared_reach=sum(squares), longest=float(np.max(lengths)))
         if not self.squared_reach <= 1:
             raise InvalidParameter("the roots of a body must keep its rows in the unit ball.")
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        return tuple(len(root) for root in self.roots)
-
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        return sum(self.sizes)
-
-    @property
-    def parts(self) -> list[slice]:
-        ends = np.cumsum([0, *self.sizes]).tolist()
-        return list(starmap(slice, pairwise(ends)))
-
-    @property
-    def squared_reach(self) -> float:
-        """The largest squared length of coordinates, at corners: the longest columns, added up."""
-        return float(sum(self._squared_reaches))
-
-    @property
-    def longest(self) -> float:
-        """The largest Euclidean length of coordinates whose norm is one: above one for groups."""
-        reaches = np.bincount(self.groups, weights=self._squared_reaches)
-        return float(np.max(np.sqrt(reaches) / np.array(self.shares)))
-
-    @property
-    def _squared_reaches(self) -> list[float]:
-        return [float(np.square(root).sum(axis=0).max()) for root in self.roots]
 
     @cached_property
     def inverses(self) -> tuple[Floats, ...]:
@@ -196,7 +167,7 @@ class Body(Norm):
         # Written so that NaN is refused: no comparison with it is true.
         if rows.shape[0] and not self._worst(rows) <= 1:
             raise InvalidData("a row lies outside the declared body; map the rows into it first.")
-        certify_rows(rows)
+        super().certify(rows)
 
     def _worst(self, rows: Rows) -> float:
         """Return the largest norm of a factor; of rows that consist of corners, of these."""
@@ -380,6 +351,7 @@ def certify_rows(X: Rows, bound: float = 1.0, norm: Ball = "l2") -> None:
 
 def row_norms(X: Rows, norm: Ball = "l2") -> Floats:
     """Return the norm of every row; infinite or NaN where doubles cannot hold its square."""
+    l1 = norm == "l1"
     with np.errstate(all="ignore"):
         if sparse.issparse(X):
             # In CSR that holds every entry once: two entries of one place add up.
@@ -387,13 +359,16 @@ def row_norms(X: Rows, norm: Ball = "l2") -> Floats:
             if not rows.has_canonical_format:
                 rows = rows.copy()
                 rows.sum_duplicates()
-            powers = np.abs(rows.data) if norm == "l1" else rows.data * rows.data
+            powers = np.abs(rows.data) if l1 else rows.data * rows.data
             taken = sparse.csr_array((powers, rows.indices, rows.indptr), shape=rows.shape)
             sums = np.asarray(taken @ np.ones(rows.shape[1]))
         else:
-            dense, l1 = np.asarray(X), norm == "l1"
-            sums = np.abs(dense).sum(axis=1) if l1 else np.einsum("ij,ij->i", dense, dense)
-        return np.asarray(sums if norm == "l1" else np.sqrt(sums))
+            # In doubles, as solvers read them: squares of small types wrap, or stop growing.
+            dense = np.asarray(X)
+            if l1:
+                return np.asarray(np.abs(dense, dtype=np.float64).sum(axis=1))
+            sums = np.einsum("ij,ij->i", dense, dense, dtype=np.float64)
+        return np.asarray(sums if l1 else np.sqrt(sums))
 
 
 @dataclass(frozen=True)
