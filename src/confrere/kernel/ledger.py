@@ -3,17 +3,11 @@
 A row is one line of the file: ``[seq,"kind","time","body","previous","hash"]``, JSON without
 spaces. ``hash`` is SHA-256 of the same line up to ``previous``, closed by ``]``, in hex;
 ``previous`` is the hash of the row before; ``body`` is the canonical JSON of the row's facts. There
-is one writer, and a row is on disk before it counts. All of it is in one inode, and the lock is the
-inode's: a second name (a hard link, a file mounted by itself) finds it all. After a kill in an
-append the last line is incomplete, and no row.
-
-A float stands for the decimal it prints as: ten charges of ``0.1`` fit a cap of 1. Sums are never
-rounded; only what is shown as a float is, always to the careful side.
+is one writer, and a row is on disk before it counts; an incomplete last line is no row. A float
+stands for the decimal it prints as, and sums are never rounded.
 
 That rows were cut from its end, that an older copy was put back, or that it was made anew, does not
-show in a chain of hashes. So the last row's number and hash, and what every account had spent, are
-also kept by the witness, in a folder that a backup of the ledger does not touch, and are compared
-at every opening and before every charge.
+show in a chain of hashes: the witness keeps the head, and what every account had spent, elsewhere.
 """
 
 from __future__ import annotations
@@ -38,18 +32,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    NoReturn,
-    Required,
-    Self,
-    TypedDict,
-    TypeVar,
-    Unpack,
-)
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypedDict, TypeVar, Unpack
 
 from typing_extensions import override
 
@@ -95,18 +78,18 @@ ONE_AT_A_TIME = threading.RLock()
 
 #: Length of what follows the sealed part of a line: a comma, the quoted hash, a bracket.
 _SEAL = 1 + 66 + 1
-#: Open files are few: a descriptor, and where its rows lie, is all that is kept.
-_MOST_KEPT = 32
+_MOST_KEPT = 32  #: Open files
 _CHUNK = 1 << 22
 #: File systems whose locks do not reach every machine or container that can write to them.
 _NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "virtiofs"}
 _NETWORKED |= {f"fuse.{name}" for name in ("sshfs", "rclone", "s3fs", "gcsfuse", "grpcfuse")}
+_NO_LOCK = "a cap could be spent twice. Keep it on a disk of one machine."
 
 #: Plain values as JSON in the one way that is hashed: sorted, compact, ASCII.
 canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
-def _no_number(name: str) -> NoReturn:
+def _no_number(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
@@ -210,14 +193,11 @@ def _locked(descriptor: int, row: int = 0, seconds: float = math.inf) -> Iterato
             break
         except (BlockingIOError, PermissionError) as error:  # as POSIX, and as Windows says it
             if time.monotonic() > deadline:
-                raise LedgerError(
-                    f"another process held it for {seconds:g} s; try again."
-                ) from error
+                told = f"another process held it for {seconds:g} s; try again."
+                raise LedgerError(told) from error
         except OSError as error:
-            raise NotALedger(
-                f"its file system cannot lock it ({error.strerror}), so that a cap could be spent "
-                "twice. Keep it on a disk of this machine."
-            ) from error
+            told = f"its file system cannot lock it ({error.strerror}): {_NO_LOCK}"
+            raise NotALedger(told) from error
         time.sleep(pause)
         pause = min(1.5 * pause, 0.01)
     owner = os.getpid()
@@ -286,10 +266,7 @@ class LogFile(ABC):
                     break  # A line that the disk had room for and no content: never acknowledged.
                 raise
             if (row.seq - 1, row.previous) != (self.tail.seq, self.tail.hash):
-                raise LedgerTampered(
-                    f"row {row.seq} does not follow from the row before it: rows were removed, "
-                    "inserted or moved."
-                )
+                raise LedgerTampered(f"row {row.seq} does not follow from the row before it.")
             self._enter(row, line + b"\n")
         if not self.tail.seq:
             raise LedgerTampered("every row was removed.")
@@ -354,10 +331,8 @@ class LogFile(ABC):
         try:
             _sync(self._descriptor)
         except OSError as error:
-            raise LedgerError(
-                f"the disk did not confirm the last row ({error}); see what the ledger says "
-                "before retrying."
-            ) from error
+            told = f"the disk did not confirm the last row ({error}); see what the ledger says."
+            raise LedgerError(told) from error
 
 
 # One open file per process and inode.
@@ -418,16 +393,12 @@ def _opened(path: Path, identity: tuple[int, int, int], of: type[_L]) -> _L:
     if log is None:
         kind = file_system(identity[1])
         if kind in _NETWORKED:
-            raise NotALedger(
-                f"it lies on {kind}, whose locks do not hold between machines: a cap could be "
-                "spent twice. Keep it on a disk of one machine."
-            )
+            raise NotALedger(f"it lies on {kind}, whose locks do not hold elsewhere: {_NO_LOCK}")
         try:
             descriptor = _open(path)
         except OSError as error:
-            raise NotALedger(
-                f"it cannot be opened for writing ({error.strerror}); a ledger must be writable."
-            ) from error
+            told = f"it cannot be opened for writing ({error.strerror}); a ledger must be writable."
+            raise NotALedger(told) from error
         opened = os.fstat(descriptor)
         if (opened.st_dev, opened.st_ino) != identity[1:]:
             os.close(descriptor)
@@ -444,8 +415,7 @@ def _opened(path: Path, identity: tuple[int, int, int], of: type[_L]) -> _L:
 FORMAT = 3
 #: What is read: rows of version 0.2 say the same, and what they noted besides is left aside.
 _READ = (2, FORMAT)
-#: The account of an ephemeral ledger that names none, opened by its first charge.
-_DEFAULT = "default"
+_FIRST = "default"  #: The account that an ephemeral ledger's first charge opens
 #: Of a row, in characters: a ledger holds facts about releases, not data.
 _LONGEST_ROW = 65_536
 
@@ -622,7 +592,7 @@ class Payment(NamedTuple):
 class Terms(TypedDict, total=False):
     """What is said about a charge besides who pays what."""
 
-    purpose: Required[str]  #: What for, in one line
+    purpose: str  #: What for, in one line; always said
     event: PrivacyEvent | None  #: What is drawn, where the guarantee does not say it all
     origin: Origin | None
     key: str | None  #: So that who is asked twice answers twice and pays once
@@ -648,21 +618,14 @@ class Balance(NamedTuple):
 
     def changed(self, kind: str, said: AccountChange) -> Self:
         """Take over what the owner's row says: another cap, or no more charges."""
-        now, before = self.terms, self.caps
         if kind == "frozen":
             return self._replace(frozen=said.reason)
-        if before is None:
-            raise InvalidParameter(f"account {now.name!r} has no cap to raise.")
         new = {k: v for k in ("epsilon", "delta") if (v := getattr(said, k)) is not None}
-        after = self._replace(terms=replace(now, **new))
-        caps = after.caps or before
-        if caps == before or not caps.covers(before):
-            raise InvalidParameter(
-                f"account {now.name!r} has the caps epsilon {now.epsilon:g} and delta "
-                f"{now.delta:g}; a raise makes one of them larger and neither smaller. To spend "
-                "less, freeze the account when it is enough."
-            )
-        return after
+        raised = self._replace(terms=replace(self.terms, **new))
+        before, after = self.caps, raised.caps
+        if before is None or after is None or after == before or not after.covers(before):
+            raise InvalidParameter("a raise makes one of the caps larger, and neither smaller.")
+        return raised
 
     def at(self, time: str) -> Self:
         """Begin the year of a time, if it is a later one."""
@@ -672,23 +635,17 @@ class Balance(NamedTuple):
 
     def booked(self, guarantee: Guarantee, time: str) -> Self:
         """Add what was spent at a time, whatever the caps."""
-        begun = self.at(time)
-        paid = begun.paid.plus(guarantee.amount)
-        return type(self)(begun.terms, begun.frozen, paid, begun.year, begun.earlier)
+        return self.at(time)._replace(paid=self.paid.plus(guarantee.amount))
 
     def after(self, guarantee: Guarantee, time: str) -> Self:
         """Pay for one more release at a time, composed in sequence, or say why not."""
         name = self.terms.name
         if self.frozen is not None:
             raise AccountFrozen(f"account {name!r} is frozen ({self.frozen}): ask who froze it.")
-        counted = (self.terms.unit, self.terms.neighbours)
-        if counted != guarantee.kind:
-            raise CompositionError(
-                "account {!r} counts per {} ({}), the guarantee is per {} ({}): the two do not add "
-                "up. Nothing was spent; open an account for it.".format(
-                    name, *counted, *guarantee.kind
-                )
-            )
+        if (counted := (self.terms.unit, self.terms.neighbours)) != guarantee.kind:
+            told = "account {!r} counts per {} ({}), the guarantee is per {} ({}): the two do not "
+            told += "add up. Nothing was spent; open an account for it."
+            raise CompositionError(told.format(name, *counted, *guarantee.kind))
         after, caps = self.booked(guarantee, time), self.caps
         if caps is not None and not caps.covers(after.counted):
             which = "epsilon" if after.counted.epsilon > caps.epsilon else "delta"
@@ -705,9 +662,8 @@ class Balance(NamedTuple):
 
     @property
     def totals(self) -> Total:
-        if self.terms.period is None:
-            return Total(*self.paid)
-        return Total(*self.paid, self.year, Total(*self.earlier))
+        begun = () if self.terms.period is None else (self.year, Total(*self.earlier))
+        return Total(*self.paid, *begun)
 
 
 # -- what the rows say together --------------------------------------------------------------------
@@ -754,10 +710,7 @@ class Pages(LogFile):
             self.changes[said.account].append(row.seq)
         else:
             if said.format not in _READ:
-                raise NotALedger(
-                    f"it has format {said.format}; this version of confrere reads {FORMAT}, and 2, "
-                    "which is that of 0.2."
-                )
+                raise NotALedger(f"it has format {said.format}; read are 2, of 0.2, and {FORMAT}.")
             self.ledger_id = said.ledger_id
 
     def _charge(self, row: Row) -> None:
@@ -781,14 +734,16 @@ class Pages(LogFile):
     def said(self, seq: int) -> Any:
         return said_by(self.row(seq))
 
-    def known(self, account: str | None) -> str | None:
-        """Return the name of an account that there is; by default the only one's, if any."""
+    def known(self, account: str | None) -> str:
+        """Return the name of an account that there is; by default the only one's."""
         listed = ", ".join(map(repr, self.balances)) or "none, open one with open_account"
-        if account is None and len(self.balances) > 1:
-            raise UnknownAccount(f"there are several accounts, say which: {listed}.")
-        if account is not None and check_text(account, "account") not in self.balances:
-            raise UnknownAccount(f"there is no account {account!r}; there is: {listed}.")
-        return next(iter(self.balances), None) if account is None else account
+        if account is None and len(self.balances) == 1:
+            return next(iter(self.balances))
+        name = account if account is None else check_text(account, "account")
+        if name is None or name not in self.balances:
+            asked = "say which account" if name is None else f"there is no account {name!r}"
+            raise UnknownAccount(f"{asked}; there is: {listed}.")
+        return name
 
     def balance(self, account: str) -> Balance:
         """Return what an account allows and has spent now; its rows are still what they were."""
@@ -909,10 +864,8 @@ class Witness:
         except OSError as error:
             raise LedgerError(f"the witness {file} cannot be read ({error.strerror}).") from error
         except (ValueError, TypeError, LookupError) as error:
-            raise LedgerError(
-                f"the witness {file} is damaged. Remove it if you know why; the next opening of "
-                "its ledger keeps what it finds."
-            ) from error
+            told = f"the witness {file} is damaged. Remove it if you know why; what is then found "
+            raise LedgerError(told + "at the next opening of its ledger is kept.") from error
 
     def tell(self, said: Record, ending: str, *names: str) -> None:
         file = self.file(ending, *names)
@@ -922,11 +875,9 @@ class Witness:
             with os.fdopen(_open(file, os.O_CREAT), "rb") as opened:
                 _write(opened.fileno(), record, 0)
         except OSError as error:
-            raise LedgerError(
-                f"the head cannot be kept in {self.folder} ({error.strerror}): name another "
-                "folder, outside backups of the ledger, in the environment variable "
-                "CONFRERE_WITNESS."
-            ) from error
+            told = f"the head cannot be kept in {self.folder} ({error.strerror}): name a folder "
+            told += "outside backups of the ledger in the environment variable CONFRERE_WITNESS."
+            raise LedgerError(told) from error
 
     def _mismatch(self, path: Path, head: Head | None, found: str) -> WitnessMismatch:
         had = None if head is None else (head.row, head.hash, head.time)
@@ -959,9 +910,8 @@ class Store:
             with suppress(FileExistsError):  # Another process was quicker: its file it is.
                 write_new(self.path, first.line)
         except OSError as error:
-            raise NotALedger(
-                f"{self.path}: cannot be created ({error}); its folder must exist and be writable."
-            ) from error
+            told = f"{self.path}: cannot be created ({error}); its folder must exist, writable."
+            raise NotALedger(told) from error
 
     def open(self) -> Self:
         """Make the file unless it is or was there; refuse what is not as it was left."""
@@ -1016,14 +966,9 @@ class Store:
         return log.append(kind, facts, durable=self.lasts, time=time)
 
     def payer(self, log: Pages, account: str | None) -> str:
-        """Return who pays; in an ephemeral ledger without accounts one that is opened then."""
-        name = log.known(None) if account is None else account
-        if not self.lasts and name in (None, _DEFAULT):
-            return _DEFAULT
-        if name is None:
-            raise UnknownAccount("there is no account yet; open one with open_account.")
-        log.known(name)
-        return name
+        """Return who pays; of an ephemeral ledger without accounts one that is opened then."""
+        first = account in (None, _FIRST) and not (self.lasts or log.balances)
+        return _FIRST if first else log.known(account)
 
     def charge(
         self,
@@ -1061,10 +1006,8 @@ class Store:
                 row = log.row(log.keys[key])
                 asked, charge = charge.asked, said_by(row)
                 if asked != charge.asked:
-                    raise LedgerError(
-                        f"key {key!r} was used for another charge (row {row.seq}); nothing was "
-                        "spent."
-                    )
+                    told = f"key {key!r} was used for another charge (row {row.seq})"
+                    raise LedgerError(f"{told}; nothing was spent.")
                 if self.lasts:
                     log.sync()  # Whoever charged may have been killed before the disk had it.
             return Receipt.of(row, charge, log.ledger_id)
@@ -1087,10 +1030,8 @@ class Store:
                 return
             earlier = log.row(log.marks[receipt.row])
             if (earlier.kind, said_by(earlier)) != (kind, end):
-                raise LedgerError(
-                    f"the charge in row {receipt.row} was already marked {earlier.kind} in row "
-                    f"{earlier.seq}; how it ended does not change."
-                )
+                told = f"the charge in row {receipt.row} was already marked {earlier.kind} in row "
+                raise LedgerError(f"{told}{earlier.seq}; how it ended does not change.")
 
     def note_model(self, receipt: Receipt, digest: str, *, first: str = "") -> bool:
         """Note what was made of what was paid for; not, if something else began ``first``.

@@ -2,12 +2,9 @@
 
 Noise for a release is drawn through a ticket, and a ticket comes from a charge that is on disk.
 Every mechanism books what it costs itself before it draws; what would cost more than was paid, in
-epsilon or in delta, is refused before a single random word is there: a promise that is too small is
-an error, not a leak. A seeded stream needs no ticket, and what it makes is simulated; inside a
-payment it has one all the same, so that simulations test the books that releases keep.
-
-Between machines noise follows from a key (:class:`NoiseKey`): whoever is asked again, restored from
-a copy or run twice gives the same bytes. Else it is the system's.
+epsilon or in delta, is refused before a single random word is there. Simulations keep the same
+books. Between machines noise follows from a key (:class:`NoiseKey`): whoever is asked again,
+restored from a copy or run twice gives the same bytes. Else it is the system's.
 """
 
 from __future__ import annotations
@@ -77,9 +74,8 @@ class NoiseKey:
         made = (_NOISE.encode(), version("confrere").encode())
         told = mac(secret, b"paid", *paid), mac(secret, b"drawn", *drawn)
         self._key = mac(secret, b"noise", *made, *told)
-        self._seals = [
-            mac(secret, b"seal", *made, one).hex() for one in (mac(secret, *told), told[0])
-        ]
+        both = mac(secret, *told), told[0]
+        self._seals = [mac(secret, b"seal", *made, one).hex() for one in both]
 
     def seal(self, *, several: bool) -> str:
         """Return what a charge's row holds; of a charge for several draws, what they share."""
@@ -98,6 +94,10 @@ def _told(found: object) -> list[bytes]:
         return [mac(b"", *_told(one)) for one in found]
     array = np.asarray(found)
     return [f"{array.dtype.str} {array.shape}".encode(), array.tobytes()]
+
+
+def _fresh_words(count: int) -> NDArray[np.uint64]:
+    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
 def _counted_words(key: bytes, start: int, count: int) -> NDArray[np.uint64]:
@@ -126,9 +126,7 @@ class _Purse:
             payment = book.payment(receipt)
             if not payment.open and payment.sums is None:
                 if seal is None or payment.noise != seal:
-                    raise Unpaid(
-                        "what this receipt paid for was drawn before; another draw has a price."
-                    )
+                    raise Unpaid("what this receipt paid for was drawn before.")
                 payment = payment._replace(open=True)
             self._held = stack.pop_all()
         self._begin(payment.guarantee, payment)
@@ -180,10 +178,8 @@ class _Purse:
         if self.promise is None or self.promise.kind != guarantee.kind:
             raise Unpaid(f"nothing was paid for {guarantee}.")
         if not self.take(guarantee.amount):
-            raise Unpaid(
-                f"{guarantee} is more than is left of what was paid, {self.promise}; nothing was "
-                "drawn."
-            )
+            told = f"{guarantee} is more than is left of what was paid, {self.promise}"
+            raise Unpaid(f"{told}; nothing was drawn.")
 
     def take(self, price: Amount) -> bool:
         """Add to what is spent if the promise covers it, and say whether it does."""
@@ -228,12 +224,11 @@ class _OfParties(_Purse):
         whole = promise.unit is Unit.PARTY and all(r.guarantee.covers(promise) for r in receipts)
         if not receipts or not whole:
             raise Unpaid("the parties have not paid for what is to be drawn in their name.")
-        if real:
-            places = {(one.ledger_id, one.row) for one in receipts}
-            with ONE_AT_A_TIME:
-                if not places.isdisjoint(_DRAWN_FOR):
-                    raise Unpaid("what these parties paid for was drawn before.")
-                _DRAWN_FOR.update(places)
+        places = {(one.ledger_id, one.row) for one in receipts if real}
+        with ONE_AT_A_TIME:
+            if not places.isdisjoint(_DRAWN_FOR):
+                raise Unpaid("what these parties paid for was drawn before.")
+            _DRAWN_FOR.update(places)
         self._begin(promise)
 
 
@@ -282,10 +277,8 @@ class Ticket(RandomSource):
             digest, book = mac(stream.key, b"given", *_told(found)).hex(), self._purse.store
             assert book is not None  # who has a key has a charge
             if not book.note_model(self.receipt, digest, first=f"draw {stream.number} "):
-                raise Unpaid(
-                    "what was drawn for this charge was something else: other rows, another "
-                    "question, or another version of confrere. It pays for what was drawn once."
-                )
+                told = "what was drawn for this charge was something else: other rows, another "
+                raise Unpaid(told + "question, or another version of confrere.")
         return found
 
     def _book(
@@ -317,12 +310,7 @@ class Ticket(RandomSource):
         if self._simulation is not None:
             return self._simulation.uniforms(n_rows)
         key = self._drawn("deal", "parts of the rows").key
-        words = (
-            np.frombuffer(os.urandom(8 * n_rows), dtype=np.uint64)
-            if key is None
-            else _counted_words(key, 0, n_rows)
-        )
-        return words / 2.0**64
+        return (_fresh_words(n_rows) if key is None else _counted_words(key, 0, n_rows)) / 2.0**64
 
     @override
     def stream(self, label: str, step: int) -> RandomSource:
@@ -368,7 +356,7 @@ class _Drawn(RandomSource):
         if self.key is not None:
             self._drawn += count
             return _counted_words(mac(self.key, b"words"), self._drawn - count, count)
-        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+        return _fresh_words(count)
 
     @override
     def stream(self, label: str, step: int) -> RandomSource:
@@ -415,9 +403,8 @@ def paying(
 ) -> Iterator[Ticket]:
     """Charge, let the block draw, and mark the charge released, or failed if the block raised.
 
-    The price is on disk before the block begins, and stays charged however it ends; the mark holds
-    what the block left in ``ticket.made``. The ticket is good until the block ends, for draws that
-    together cost at most ``guarantee``. What is raised, :meth:`Store.charge` says.
+    The price stays charged however the block ends; the mark holds what it left in ``ticket.made``.
+    The ticket is good until then, for draws that together cost at most ``guarantee``.
     """
     book, several = _own(ledger), isinstance(terms.get("event"), SharedSums)
     seal = None if keyed is None else keyed.seal(several=several)
@@ -449,14 +436,12 @@ def _counted(book: Store, receipt: Receipt, purse: _Purse) -> Payment:
 
 
 def _fail(book: Store, receipt: Receipt, purse: _Purse, error: BaseException) -> None:
-    # What went wrong must reach the caller even if the ledger cannot be told: the charge then
-    # stays open, which counts the same.
     name = type(error).__name__
     code = name if re.fullmatch(r"[A-Za-z]\w{0,63}", name, re.ASCII) else "Error"
     try:
         if _counted(book, receipt, purse).open:
             book.mark(receipt, code=code)
-    except LedgerError as second:
+    except LedgerError as second:  # the charge stays open, which counts the same
         error.add_note(f"The ledger could not be told that row {receipt.row} failed: {second}")
 
 

@@ -389,7 +389,7 @@ class Ledger(LedgerReader):
 
 
 def _charged(log: Pages, account: str | None) -> Sequence[int]:
-    return list(log.paid) if account is None else log.charges[log.known(account) or ""]
+    return list(log.paid) if account is None else log.charges[log.known(account)]
 
 
 def default_ledger() -> Ledger:
