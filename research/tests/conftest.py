@@ -16,9 +16,7 @@ from confrere_research.problems.shapes import OneParty, Rows
 
 # The real data are published but not part of the project: CONFRERE_DATA says where they lie.
 collect_ignore = (
-    []
-    if os.environ.get("CONFRERE_DATA")
-    else ["test_real_data.py", "test_real_multiparty.py", "test_reproduce_real.py"]
+    [] if os.environ.get("CONFRERE_DATA") else ["test_real_data.py", "test_reproduce_real.py"]
 )
 
 FACTS = {

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,12 @@ from confrere_research import (
     run_item,
     summarise,
 )
+from confrere_research import report as reporting
 from confrere_research import runner as running
 from confrere_research.__main__ import app
 from confrere_research.methods import METHODS
 from confrere_research.problems import PROBLEMS
+from confrere_research.report import recorded, write_report
 from confrere_research.spec import Cell, read_spec
 from confrere_research.verdicts import judge
 from research.tests.conftest import FACTS
@@ -120,6 +123,23 @@ def line(*words, code=0):
     result = CliRunner().invoke(app, [*words, "--json"])
     assert result.exit_code == code, result.output
     return json.loads(result.stdout)
+
+
+@pytest.fixture
+def reported(toy_spec, tmp_path, monkeypatch):
+    monkeypatch.setattr(reporting, "load_specs", lambda: {"X1": toy_spec})
+    run_item("X1", out=tmp_path, n_jobs=1)
+    return tmp_path
+
+
+def test_the_page_stands_alone_and_says_every_number(reported, toy_spec):
+    page = write_report(reported).read_text("utf-8")
+    assert not re.search(r"""(?:src|href)=["']?https?:""", page)
+    assert "<script" not in page
+    assert "@media print" in page
+    assert page.count("<svg") == 1
+    for point in summarise(recorded(reported)["X1"]):
+        assert f"{point.mean:.4f} ± {point.sd:.4f}" in page
 
 
 def test_reproduce_lists_and_runs(tmp_path, monkeypatch):

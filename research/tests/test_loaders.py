@@ -5,15 +5,22 @@ import io
 import tarfile
 
 import numpy as np
+import pandas as pd
+import pooch
 import pytest
+import requests
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from confrere.errors import DataSetCorrupt
+from confrere.errors import DataSetCorrupt, DataSetMissing
+from confrere_research.loaders import LOADERS
 from confrere_research.loaders.published_files import (
     PublishedFile,
     read_archive,
     read_arrays,
     read_content,
 )
+from confrere_research.organisations import brfss_organisations, split_by_sizes
 
 CONTENT = b"age;label\n61;1\n58;0\n"
 URL = "https://data.example.org/static/study.zip"
@@ -83,3 +90,53 @@ class TestVerification:
 
 
 # Activity features: functions of one window, scaled by declared bounds.
+
+
+def states(**counts: int) -> pd.DataFrame:
+    names = np.repeat(list(counts), list(counts.values()))
+    order = np.random.default_rng(5).permutation(len(names))
+    return pd.DataFrame({"State": names[order]}, index=order + 1000)
+
+
+class TestBySizes:
+    @given(st.lists(st.integers(1, 20), min_size=1, max_size=6), st.integers(0, 30), st.integers(0))
+    @settings(max_examples=50, deadline=None)
+    def test_parts_are_disjoint_and_sized(self, sizes, spare, seed):
+        n_rows = sum(sizes) + spare
+        parts = split_by_sizes(n_rows, sizes, seed)
+        assert [len(part) for part in parts] == sizes
+        rows = np.concatenate(parts)
+        assert len(np.unique(rows)) == len(rows)
+        assert rows.min() >= 0
+        assert rows.max() < n_rows
+
+
+class TestStates:
+    FRAME = states(Main=50, Tiny=5, Small=11, Middle=20, Large=40)
+
+    def organise(self, seed=3, sizes=(10, 30, 4), **settings):
+        return brfss_organisations(
+            self.FRAME, seed, main_name="Main", main_size=40, branch_sizes=sizes, **settings
+        )
+
+    def test_the_largest_size_chooses_first_the_smallest_state_that_has_enough(self):
+        found = self.organise()
+        # 30 needs Large; 10 takes Small before Middle; 4 takes Tiny. Branches keep their order.
+        assert {name: len(rows) for name, rows in found.branches.items()} == {
+            "Small": 10,
+            "Large": 30,
+            "Tiny": 4,
+        }
+        assert list(found.branches) == ["Small", "Large", "Tiny"]
+
+
+def test_every_loader_says_what_it_needs_and_where_to_put_it(monkeypatch, tmp_path):
+    def unreachable(url, **_):
+        raise requests.ConnectionError("no route to host")
+
+    monkeypatch.setattr(pooch, "retrieve", unreachable)
+    for name, load in LOADERS.items():
+        with pytest.raises(DataSetMissing, match=str(tmp_path)) as caught:
+            load(tmp_path)
+        assert "sha256" in str(caught.value), name
+        assert "CONFRERE_DATA" in str(caught.value)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
 
 from confrere.errors import InvalidParameter
 from confrere.estimators import MultipartyClassifier, designed
@@ -20,6 +21,7 @@ from confrere_research.as_printed.multiparty import (
     printed_soft_sensitivity,
 )
 from confrere_research.as_printed.regression import printed_calibration, printed_group_epsilon
+from confrere_research.as_printed.stacking import fit_pst_f
 
 
 def exposed(*ridges, weights=(1.0,)):
@@ -128,3 +130,17 @@ def data(n=2000, seed=0, shift=0.0):
     X = rng.normal(size=(n, 6))
     y = np.where(X @ [2, 1, 0, 1, 0, 0] + rng.logistic(size=n) > shift, 1.0, -1.0)
     return X, y
+
+
+GROUPS = (np.arange(3), np.arange(3, 6))
+
+
+def test_uncentred_meta_features_flip_when_most_labels_are_negative():
+    # Hardly any noise: the fault is in the printed meta features themselves.
+    X, y = data(4000, shift=4.0)
+    X_test, y_test = data(4000, seed=1, shift=4.0)
+    assert np.mean(y > 0) < 0.15
+    stack = fit_pst_f(
+        X, y, epsilon=1e6, alpha=0.5, groups=GROUPS, shares=(0.5, 0.5), rng=np.random.default_rng(0)
+    )
+    assert roc_auc_score(y_test, stack.score(X_test)) < 0.5

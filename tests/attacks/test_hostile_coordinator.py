@@ -274,11 +274,6 @@ class TestTheEnd:
         without = [*evidence[:-1], join_parts([body, signature, *answers])]
         assert self.finish(there, outcome.weights, without) == "OperationRefused:left-out"
 
-    def test_another_run_s_end_is_not_ours(self, there, ended):
-        outcome, evidence = ended
-        assert self.finish(there, outcome.weights, evidence, run="other").endswith(":run")
-        assert self.finish(there, outcome.weights, evidence, study="6" * 64).endswith(":study")
-
 
 @pytest.mark.parametrize(
     ("lost", "code"),

@@ -212,21 +212,6 @@ def test_an_old_answer_is_not_a_new_one(tmp_path):
     assert federation.left_out == {"c": "InvalidReply:question"}
 
 
-@pytest.mark.parametrize("facts", [{"row": 1}, {"ledger_id": "f" * 32}], ids=["back", "another"])
-def test_a_ledger_that_does_not_continue_is_named(tmp_path, facts, caplog):
-    there = Organisations(tmp_path, plan=PLAN)
-
-    def change(reply):
-        payload = SignedAnswer.open(reply, there.public).payload
-        return signed(there, changed(payload, receipt(payload, **facts)))
-
-    federation = there.federation(tamper=tampering(there, change, at=("objective", 1)))
-    outcome = there.learn(federation)
-    assert federation.left_out == {"c": "InvalidReply:ledger"}
-    assert "does not continue" in caplog.text
-    check_finished(there, federation, outcome, "InvalidReply:ledger")
-
-
 def test_below_the_quorum_the_run_fails_and_can_be_resumed(tmp_path):
     there = Organisations(tmp_path, plan=PLAN, quorum=1.0)
     lie, sizes = tampering(there, lambda reply: b""), set()

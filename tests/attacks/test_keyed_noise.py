@@ -159,11 +159,6 @@ class TestTheKey:
 
 
 class TestTheFence:
-    def test_what_was_paid_once_is_the_same_ever_after(self, ledger):
-        values = {counted(ledger, 1000, "q", "rows", key="k") for _ in range(5)}
-        assert len(values) == 1
-        assert ledger.spent("a") == 1.0
-
     def test_other_rows_under_a_charge_are_refused(self, ledger):
         counted(ledger, 1000, "q", "rows", key="k")
         for other in (("q", "other rows"), ("Q", "rows"), ("q",)):

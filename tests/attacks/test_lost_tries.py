@@ -12,7 +12,7 @@ import pytest
 
 from confrere.errors import QuorumMissed
 from confrere_federation.parties.answers import Key
-from confrere_federation.parties.federation import SPOILED, LostTries, SignedFederation
+from confrere_federation.parties.federation import SPOILED, SignedFederation
 from confrere_federation.parties.messages import PartyError, Payload, SignedAnswer, refusal
 from confrere_federation.parties.requests import SpoiledSum
 from tests.wire.summers import FOUR, ONE, ROUNDS, Summers, asked_for
@@ -134,19 +134,3 @@ def test_a_coordinator_killed_between_tries_goes_on_after_them(tmp_path):
     assert set(outcome.sizes) == {"a", "b", "c"}
     lost = federation._journal.answer_to(Key(there.run, f"lost {there.operation}", 0))
     assert json.loads(lost) == dict.fromkeys("abc", "") | {"d": "Busy"}
-
-
-@pytest.mark.parametrize("liar", range(9))
-def test_one_liar_is_found_within_the_tries_if_rosters_may_be_short_enough(liar):
-    names = [f"p{k}" for k in range(9)]
-    for left in (2, 3, 5, 9):
-        tries = LostTries()
-        tries.lost(names, {})
-        for again in range(left, 0, -1):
-            roster = tries.roster(names, fewest=1, tries=again)
-            if names[liar] not in roster:
-                assert names[liar] in tries.good(roster)
-                break
-            tries.lost(roster, {})
-        assert names[liar] in tries.named
-        assert len(tries.named) <= -(-9 // left)

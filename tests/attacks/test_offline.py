@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from confrere.errors import BudgetExceeded, EngineFailed, InvalidData
+from confrere.errors import EngineFailed, InvalidData
 from confrere.rows import Sql
 from confrere_federation.engines import offline
 from tests.methods.rows.postgres import postgres
@@ -200,22 +200,6 @@ def test_where_it_is_not_allowed_it_is_said_in_one_line(tmp_path, monkeypatch):
 
 
 class TestEnds:
-    def test_what_cannot_be_made_is_said_as_it_is(self):
-        def make():
-            raise BudgetExceeded("hospital", 2.0, 1.0)
-
-        with (
-            pytest.raises(BudgetExceeded, match="asked for epsilon 2, 1 left"),
-            offline.without_network(make, print),
-        ):
-            raise AssertionError
-        with (
-            pytest.raises(FileNotFoundError) as missing,
-            offline.without_network(Path("/no/such/table.csv").read_bytes, print),
-        ):
-            raise AssertionError
-        assert missing.value.filename == "/no/such/table.csv"
-
     def test_an_error_of_others_is_named_and_not_quoted(self):
         def make():
             raise ZeroDivisionError("the patient's age is 47")

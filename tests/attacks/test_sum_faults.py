@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed, Unpaid
+from confrere.errors import InvalidMessage, OperationRefused, Unpaid
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.measurements import SecureSum
 from confrere.kernel.release import paying
@@ -46,25 +46,6 @@ def test_a_party_gone_after_its_upload_is_in_that_sum_and_left_out_of_the_next(t
     assert set(outcome.sizes) == {"a", "b", "c"}
     assert [there.spent(name) for name in FOUR] == [1.0] * 4
     assert "d" in outcome.receipts, "it has paid for the sum that it was in"
-
-
-@pytest.mark.parametrize("length", [0, 2, 5000])
-def test_an_upload_of_the_wrong_length_loses_the_try_and_is_not_kept(tmp_path, length):
-    there = Summers(tmp_path)
-    local = there.sessions["d"]._local
-
-    class Wrong(Masking):
-        def agree(self, *args, **more):
-            masks = super().agree(*args, **more)
-            masks.hide = lambda vector: np.zeros(length, dtype=np.uint64)
-            return masks
-
-    local.masking.__class__ = Wrong
-    federation = there.federation()
-    with pytest.raises(QuorumMissed, match="no try is left"):
-        there.learn(federation)
-    assert federation.left_out["d"] == "InvalidReply:shape"
-    assert [there.spent(name) for name in FOUR] == [1.0] * 4, "who has uploaded has paid"
 
 
 def test_an_upload_that_makes_the_sum_wrap_is_refused_and_tells_nothing(tmp_path):

@@ -254,3 +254,12 @@ def test_a_table_is_the_same_over_both_engines_and_signed(example, tmp_path, tru
     paid = charged(tmp_path / "here", study)
     assert paid == charged(tmp_path / "there", study)
     assert [[float(row[1]) for row in rows] for rows in paid.values()] == [[1.0]] * 3
+
+
+def test_other_auxiliary_rows_than_the_studys_are_refused(example, tmp_path):
+    folder = tmp_path / "x"
+    study = set_up(example, folder, CATALOGUE["vote"], "local")
+    (folder / "public.csv").write_text("age,bmi,Glu0,smoker\n50,25,5,never\n")
+    locals_ = gather_locals(study, folder / "study.toml")
+    with pytest.raises(Exception, match=r"auxiliary\.sha256"):
+        prepare(study, make_plan(study, locals_), locals_)

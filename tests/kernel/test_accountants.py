@@ -25,7 +25,7 @@ from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import Logistic, Softmax, loss_of, worst_residual
 from confrere.kernel.measurements import Columns
 from confrere.kernel.norms import L2
-from confrere.methods.allowance import free_ridge, gaussian_rate, objective, pure_rate
+from confrere.methods.allowance import gaussian_rate, objective, pure_rate
 from tests.world import RELATIONS
 
 ADD_REMOVE = Neighbours.ADD_REMOVE
@@ -50,14 +50,6 @@ def rate(epsilon, *facts, **more):
 
 def spent(rho, *facts, **more):
     return exposed(*facts, **more).spent(rho)
-
-
-def test_jacobian_is_free_at_the_floor_and_not_below():
-    for epsilon in (0.1, 1.0, 8.0):
-        floor = free_ridge(epsilon)
-        assert 2 * rate(epsilon, floor) == pytest.approx(epsilon, rel=1e-15)
-        assert 2 * rate(epsilon, 0.9 * floor) < epsilon
-    assert round(rate(1.0, free_ridge(1.0, factor=1.0)), 3) == 0.473
 
 
 def test_no_noise_level_exists_below_the_jacobian():

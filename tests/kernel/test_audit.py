@@ -5,17 +5,11 @@ import pytest
 from scipy import stats
 from sklearn.base import clone
 
-from confrere import (
-    FeatureStackingClassifier,
-    Ledger,
-    PrivateLogisticRegression,
-    SampleStackingClassifier,
-)
+from confrere import FeatureStackingClassifier, Ledger, SampleStackingClassifier
 from confrere.assurance.audit.estimator import bulk_sampler
 from confrere.assurance.audited import AUDITED
 from confrere.audit import audit, audit_function, exact_audit, hardest_case
 from confrere.catalogue import CATALOGUE
-from confrere.data.frame import BoundedRows
 from confrere.methods import PublicFacts
 from confrere.methods.votes import WHOLE
 from confrere_research.as_printed.faults import FAULTS
@@ -121,36 +115,6 @@ def test_bulk_draws_are_what_fits_release(name):
     middle = np.median(bulk, axis=0)
     sizes = [np.abs(drawn - middle).mean(axis=0) for drawn in (fitted, bulk)]
     np.testing.assert_allclose(sizes[0] / sizes[1], 1.0, atol=0.45)
-
-
-def framed_wrongly(fault):
-    """Return an ``__init__`` of framed rows that makes them as they are, and breaks them."""
-    real = BoundedRows.__init__
-
-    def framed(self, X, bound, **settings):
-        real(self, X, bound, **settings)
-        fault(self)
-        longest = float(np.linalg.norm(np.asarray(self), axis=1).max())
-        vars(self).update(longest=longest, certified=longest <= 1)
-
-    return framed
-
-
-def constant_outside(rows):
-    vars(rows)["constant"] *= 4
-
-
-def without_clipping(rows):
-    vars(rows)["shrink"] = None
-
-
-def test_exact_audit_goes_through_the_estimators_own_rows(monkeypatch):
-    model = PrivateLogisticRegression(prior=[0.0, 30.0], alpha=1e-9)
-    assert 0.5 < exact_audit(model).epsilon <= 0.99 * (1 + 1e-9)
-    for fault in (constant_outside, without_clipping):
-        with monkeypatch.context() as patch:
-            patch.setattr(BoundedRows, "__init__", framed_wrongly(fault))
-            assert exact_audit(model).refuted
 
 
 def test_exact_audit_of_a_stack_has_both_levels(monkeypatch):

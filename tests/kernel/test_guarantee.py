@@ -1,39 +1,13 @@
 """The value that says what is promised."""
 
 import math
-from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from confrere.errors import CompositionError, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, Split
 from confrere.ledger.compose import Apart, Then, Together
 from confrere.release.spending import Spending
-
-
-@pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, True, "1", None])
-def test_epsilon_must_be_a_positive_finite_number(bad):
-    with pytest.raises(InvalidParameter, match="epsilon"):
-        Guarantee(epsilon=bad)
-
-
-@pytest.mark.parametrize("bad", [-1e-9, 1.0, math.nan, True])
-def test_delta_must_lie_in_the_unit_interval(bad):
-    with pytest.raises(InvalidParameter, match="delta"):
-        Guarantee(epsilon=1.0, delta=bad)
-
-
-epsilons = st.lists(st.floats(1e-3, 10), min_size=1, max_size=8)
-
-
-@given(epsilons)
-def test_sequence_adds(values):
-    total = Together([Guarantee(epsilon=value) for value in values]).guarantee()
-    exactly = sum((Decimal(repr(value)) for value in values), Decimal(0))
-    assert Decimal(repr(total.epsilon)) >= exactly
-    assert Decimal(repr(math.nextafter(total.epsilon, 0))) < exactly
 
 
 @pytest.mark.parametrize("compose", [Together, lambda g: Apart(g, Split.BY_INDEX)])

@@ -135,17 +135,6 @@ def test_gradients_are_within_what_certificates_reckon_with(far):
     assert error <= rounding_bound(40, 3, loss=loss, **sizes) <= 40 * UNIT * 1e3 * far
 
 
-@every_loss
-def test_no_data_set_is_beyond_the_certificate(loss):
-    rng, size = np.random.default_rng(0), loss.tie.shape(3)[0]
-    X = np.tile([math.sqrt(1 - loss.share) - 1e-12, 0.0, math.sqrt(loss.share)], (400, 1))
-    for label, length in product(loss.extreme_labels[[0, -2, -1]], (0.0, 300.0)):
-        linear = length * rng.normal(size=size) / math.sqrt(size)
-        made = problem(X, np.full(400, label), loss, 0.5, linear=linear, centre=np.ones(size))
-        tolerance = SOLVER.smallest(made)
-        assert made.proved(SOLVER.solve(made, tolerance), tolerance).all()
-
-
 @every_relation
 @every_norm
 def test_what_is_drawn_is_what_is_priced(norm, change):

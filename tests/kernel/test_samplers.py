@@ -103,12 +103,6 @@ def test_discrete_laplace_has_its_law_at_every_scale(scale):
     assert np.mean(drawn % 2) == pytest.approx(odd, abs=0.011)
 
 
-def test_system_source_never_repeats():
-    with system_stream() as source:
-        first, second = (L2(5).draw(1.0, source, 1) for _ in range(2))
-    assert not np.any(first == second)
-
-
 def test_normals_have_their_law_and_are_independent():
     draws = noise.normals(4, 20_000, SeededSource(3))
     assert stats.kstest(draws.ravel(), "norm").pvalue > 1e-4

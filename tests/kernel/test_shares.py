@@ -29,11 +29,6 @@ def summed(drawn, parts):
     return drawn.reshape(-1, parts, drawn.shape[1]).sum(axis=1)
 
 
-def test_exponentials_have_their_law():
-    drawn = shares.exponentials(100_000, source=SeededSource(2))
-    assert stats.kstest(drawn, "expon").pvalue > ACCEPTED
-
-
 def test_exponentials_are_fine_at_both_ends():
     nothing = shares.exponentials(3, source=Words(0))
     assert np.all(np.isfinite(nothing) & (nothing > 0))
@@ -51,15 +46,6 @@ def test_exponentials_are_fine_at_both_ends():
 def test_gammas_have_their_law(shape):
     drawn = shares.gammas(shape, 20_000, source=SeededSource(4))
     assert stats.kstest(drawn, "gamma", args=(float(shape),)).pvalue > ACCEPTED
-
-
-def test_gammas_of_a_tiny_shape_have_their_law_above_underflow():
-    drawn = shares.gammas(Fraction(51, 40_000), 20_000, source=SeededSource(5))
-    law = stats.gamma(51 / 40_000)
-    above = drawn[drawn > 1e-250]
-    assert len(above) / len(drawn) == pytest.approx(law.sf(1e-250), abs=0.02)
-    uniform = law.sf(above) / law.sf(1e-250)
-    assert stats.kstest(uniform, "uniform").pvalue > ACCEPTED
 
 
 @pytest.mark.parametrize(("size", "parts"), [(1, 4), (2, 3), (5, 3), (50, 2), (10, 200)])

@@ -1,16 +1,13 @@
 """Evaluation intervals cover the truth as often as they say, noise and sampling together."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from confrere import PrivateLogisticRegression, PublicSchema
 from confrere.assurance.cohort import counts
 from confrere.assurance.evaluation import noise_law
 from confrere.evaluation import evaluate
-from confrere.schema import Category, Label, Number
 
 REPEATS = [300, pytest.param(1_000, marks=pytest.mark.slow)]
 CONFIDENCE = 0.9
@@ -70,29 +67,6 @@ def test_the_whole_evaluation_covers(repeats, n, epsilon):
     middle = [f.calibration[10] for f in found]
     inside = sum(b.positive.low <= 0.25 + 0.5 * 0.525 <= b.positive.high for b in middle)
     assert covers_enough(inside, repeats)
-
-
-def test_subgroups_are_measured_at_one_price_and_every_record_is_in_one():
-    rng = np.random.default_rng(1)
-    x, sex = rng.normal(size=6000), rng.choice(["f", "m"], 6000)
-    ill = rng.random(6000) < 1 / (1 + np.exp(-np.where(sex == "f", 2.0, 0.2) * x))
-    table = pa.table({"x": x, "sex": sex, "y": np.where(ill, "yes", "no")})
-    columns = [Number("x", bounds=(-4, 4), mean=0, sd=1), Category("sex", values=["f", "m"])]
-    schema = PublicSchema(columns, outcome=Label("y", positive=["yes"]))
-    model = PrivateLogisticRegression(3.0, schema, random_state=0).fit(table)
-    scores = model.risk(table)
-    areas = {one: roc_auc_score(ill[sex == one], scores[sex == one]) for one in ("f", "m")}
-    assert areas["f"] > areas["m"] + 0.1
-    found = [evaluate(model, table, epsilon=2.0, by="sex", random_state=k) for k in range(60)]
-    assert found[0].guarantee.epsilon == 2.0
-    for one, area in areas.items():
-        mine = [f.subgroups[f"= {one}"] for f in found]
-        assert all(each.auc.low <= area <= each.auc.high for each in mine)
-        sizes = [each.records for each in mine]
-        assert np.mean(sizes) == pytest.approx((sex == one).sum(), abs=4 * np.std(sizes) / 60**0.5)
-    assert not found[0].subgroups["missing"].auc.measurable
-    area = np.mean([f.auc.value for f in found])
-    assert area == pytest.approx(roc_auc_score(ill, scores), abs=0.01)
 
 
 @pytest.mark.parametrize("sensitivity", [1, 2])

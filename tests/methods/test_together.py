@@ -10,10 +10,9 @@ from scipy import stats
 from confrere import CollaborativeClassifier
 from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter
-from confrere.methods import sums
-from confrere.methods.asking import Sizes, Told
+from confrere.methods.asking import Told
 from confrere.methods.average import Averaging, Expansion
-from confrere.methods.sums import GradientRounds, OneMessage
+from confrere.methods.sums import GradientRounds
 from confrere.outcomes import CollaborativeRegression, Count, Quantity
 from confrere.schema import Label, Number, PublicSchema
 from confrere_research.as_printed.ofpa_ofaa import noisy_linear_coefficients, ofpa
@@ -171,9 +170,6 @@ def test_a_record_moves_an_addend_by_no_more_than_is_paid_for(outcome, way):
     assert 0.3 * paid.sensitivity <= most <= paid.sensitivity + 2 * paid.error
 
 
-SIZES = Sizes({"a": 5, "b": 40, "c": 400})
-
-
 def frame(n_features=2):
     return Frame(n_features, constant=0.0)
 
@@ -183,15 +179,6 @@ def rows(n, seed=0, n_features=2):
     X = rng.normal(size=(n, n_features))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     return X, np.where(rng.random(n) < 0.5, -1.0, 1.0)
-
-
-def test_a_party_that_cannot_solve_sends_the_centre(monkeypatch):
-    def fails(*_, **__):
-        raise np.linalg.LinAlgError("no")
-
-    monkeypatch.setattr(type(sums.SOLVER), "solve", fails)
-    plan = OneMessage(frame=frame(), epsilon=1.0, prior=np.array([1.0, -1.0]))
-    assert np.array_equal(plan.message(*rows(5), SIZES), np.zeros(2))
 
 
 @pytest.mark.parametrize("kind", [Averaging, Expansion, GradientRounds])

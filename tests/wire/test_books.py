@@ -1,6 +1,5 @@
 """The party's side: policy, charge, answer, in that order, once; and what a kill leaves."""
 
-import threading
 from base64 import b64encode
 from dataclasses import replace
 
@@ -70,14 +69,6 @@ def test_who_asks_for_ever_fills_no_disk(answers):
         claim(answers)
     assert answers.path.stat().st_size == size
     claim(answers, KEY._replace(step=7))
-
-
-def test_the_cap_adds_decimals(answers):
-    for step in range(10):
-        claim(answers, Key("run", "objective", step), epsilon=0.1, cap=1.0)
-    with pytest.raises(OperationRefused):
-        claim(answers, Key("run", "objective", 10), epsilon=1e-9, cap=1.0)
-    claim(answers, Key("other", "objective", 0), epsilon=1.0, cap=1.0)
 
 
 def test_a_file_that_was_changed_or_put_back_is_refused(answers, tmp_path):
@@ -162,22 +153,6 @@ def test_the_cap_of_a_run_counts_all_its_questions(make_party):
     assert spent(party) == 1.0
     serve(release(0.5), party, run="r2")
     assert spent(party) == 1.5
-
-
-def test_threads_that_ask_the_same_get_the_same(party):
-    answers = []
-
-    def ask():
-        answers.append(serve(release(), party, run="r1").encode())
-
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(answers) == 8
-    assert len(set(answers)) == 1
-    assert spent(party) == 0.5
 
 
 def test_a_policy_is_empty_unless_said_otherwise():

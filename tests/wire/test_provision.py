@@ -160,17 +160,6 @@ def test_a_missing_request_and_a_foreign_key_are_named(work, tmp_path):
     assert {one["name"] for one in project["participants"]} > {"h", *PARTIES}
 
 
-def test_a_request_that_was_changed_is_refused(work):
-    path = work / "main" / "keys" / "main.request"
-    other = (work / "branch-1" / "keys" / "branch-1.request").read_text()
-    path.write_text(path.read_text().replace('"party": "main"', '"party": "branch-1"'))
-    with pytest.raises(SignatureError, match="branch-1"):
-        read_request(path)
-    path.write_text(other.replace("branch-1", "main"))
-    with pytest.raises(SignatureError):
-        read_request(path)
-
-
 def test_a_node_key_is_rotated_and_the_old_one_never_let_in_again(work):
     open_kit(work / "kits" / "coordinator.kit", work / "coordinator", _own(work))
     nodes, study = work / "coordinator" / "nodes", read_study(work / "coordinator" / "study.toml")

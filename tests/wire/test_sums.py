@@ -34,23 +34,6 @@ def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_
         assert there.share("a", {}, evidence, step) == code
 
 
-def test_asked_again_a_party_sends_what_it_kept_and_to_another_roster_nothing(tmp_path):
-    there = Summers(tmp_path)
-    evidence = there.begun()
-    roster = there.announced(evidence)
-    first = there.share("a", roster, evidence)
-    assert there.share("a", roster, evidence) == first
-    there.restart("a")
-    assert there.share("a", roster, evidence) == first
-    # The same try with fewer, or in another order with another key, is another question.
-    assert there.share("a", without(roster, "d"), evidence) == "OperationRefused:changed"
-    assert there.spent("a") == 1.0
-    kept = there.local("a", there.approval("a")).books.answers.kept(there.run)
-    stored = Payload.decode(kept[there.operation, 0]).arrays
-    assert set(stored) == {"masked"}
-    np.testing.assert_array_equal(stored["masked"].view(np.uint64), there.words(first))
-
-
 def test_different_rosters_told_to_different_parties_expose_nobody(tmp_path):
     """Masks are bound to the roster: uploads under two of them add up to noise without end."""
     there = Summers(tmp_path)

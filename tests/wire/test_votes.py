@@ -14,11 +14,10 @@ from confrere.kernel.norms import Body
 from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging
-from confrere.methods.priors import Prior
 from confrere.methods.votes import Voting
 from confrere.schema import Category, Number, PublicSchema
 from confrere_federation.parties.answers import Answers
-from confrere_federation.parties.federation import LocalFederation, dry_run
+from confrere_federation.parties.federation import LocalFederation
 from confrere_federation.parties.messages import Payload
 from confrere_federation.parties.party import LocalParty, PartyAccounts, Policy
 from tests.wire.conftest import loose_books
@@ -184,13 +183,3 @@ def test_rounds_never_spend_more_than_epsilon(make_party, rounds, epsilon):
     part = plan.allowed(Sizes({"a": 10})).epsilon
     assert rounds * Decimal(repr(part)) <= Decimal(repr(epsilon))
     assert rounds * part == pytest.approx(epsilon, rel=1e-12)
-
-
-def test_what_follows_from_answers_is_known_to_be_derived():
-    prior = Prior(np.array([2.0, 1.0, 0.0]))
-    made = Averaging(frame=Frame(3), epsilon=1.0, prior=prior, checked=True)
-    requests = dry_run(made.steps, ["a", "b"], "0" * 64)["a"]
-    by_name = {request.operation: request for request in requests}
-    assert by_name["check"].derived == ("epsilon",)  # of how many records all have
-    assert {"epsilon", "ridge", "centre"} <= set(by_name["objective"].derived)
-    assert by_name["check"].epsilon + by_name["objective"].epsilon == pytest.approx(1.0)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from confrere import errors
-from confrere.cli.app import COMMANDS, ExitCode, ending_of
+from confrere.cli.app import ExitCode, ending_of
 
 
 def every_error(kind=errors.ConfrereError):
@@ -47,20 +47,6 @@ def test_the_help_of_all_commands_is_that_of_each(name):
     loaded = " ".join(tree.load_command(name).help.partition("\n\n")[0].split())
     assert loaded
     assert loaded == tree.help_of(name)
-
-
-HOMES = {name: tree.home_of(name) for name in tree._MODULES}
-
-
-@pytest.mark.parametrize("place", sorted({home[:2] for home in HOMES.values()}))
-def test_every_command_of_a_module_is_in_the_tree(place):
-    module = importlib.import_module(".".join(place))
-    own = {words for words, f in COMMANDS.items() if f.__module__ == module.__name__}
-    in_tree = {name for name, home in HOMES.items() if home[:2] == place}
-    assert {words.split()[0] for words in own} == in_tree
-    assert {words.split()[0] for words in own if " " in words} <= {
-        name for name, (_, _, group) in HOMES.items() if group
-    }
 
 
 def test_a_command_of_a_wheel_that_is_not_installed_says_how_to_get_it(line, monkeypatch):

@@ -12,7 +12,7 @@ from confrere.ledger import Ledger
 from confrere.release import load_release
 from confrere_federation.studies.running import CoordinatorSession, approve_study, party_session
 from confrere_federation.studies.study_file import gather_locals, read_study
-from tests.faces.dashboard.conftest import visit
+from tests.faces.dashboard.conftest import behind_a_front, visit
 from tests.faces.dashboard.world import WORDS, poison
 from tests.wire.signed_run import Loopback
 from tests.world import Page, lock_key
@@ -295,3 +295,13 @@ def test_what_was_approved_is_withdrawn_by_a_button_and_stops(world, visitor, tm
     visitor.fill(study, decision="approve", sha256=sha256, **SAID)
     answer_all(world, tmp_path / "run")
     assert "cannot be called back" in words(visitor.text(study))
+
+
+def test_who_signed_in_is_who_approves(world):
+    access = behind_a_front(by_socket=True, approvers=frozenset({"b.kim@hospital"}))
+    visitor = visit(world.root, access=access)
+    visitor.headers["x-remote-user"] = "b.kim@hospital"
+    study = visitor.link("/studies", STUDY)
+    fields = {**SAID, "name": "somebody else", "decision": "approve"}
+    visitor.fill(study, sha256=read_study(world.study).sha256, **fields)
+    assert approval_of_world(world)["approved_by"] == "b.kim@hospital"

@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 import warnings
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -22,44 +21,16 @@ from sklearn.metrics import log_loss, roc_auc_score
 from confrere import CollaborativeClassifier, PrivateLogisticRegression
 from confrere.errors import InvalidData, InvalidRelease
 from confrere.kernel.losses import Logistic
-from confrere.model import Encoder, Facts, Linear, Link, StackFacts, read_model
+from confrere.model import Linear, Link, read_model
 from confrere.model.model_json import model_document, npz_bytes, read_document, vectors_of
 from confrere.model.onnx_graph import onnx_bytes
 from confrere.model.strict_json import read_json
 from confrere.release.release import README
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
-from tests.faces.model.examples import MODELS, linear
+from tests.faces.model.examples import MODELS
 from tests.world import each
 
 SCHEMA = PublicSchema([Number(name, bounds=(0, 1)) for name in "abcd"])
-FACTS = Facts(
-    n_samples=100,
-    data_norm=1.5,
-    feature_scale=(1.0, 0.5),
-    stack=StackFacts(
-        norms=(1.0, 2.0),
-        clipping="joint",
-        constant=0.4,
-        n_low=50,
-        baseline=-1.0,
-        ridges=(1.0, 2.0),
-        rates=(0.1, 0.2),
-    ),
-)
-
-
-def test_a_digest_is_of_the_function_alone():
-    own = linear().digest()
-    assert replace(linear(), facts=FACTS).digest() == own
-    others = [
-        linear(encoder=Encoder.of(SCHEMA.encoder())),
-        linear(encoder=Encoder.of(SCHEMA.encoder(clip_norm=3.0))),
-        linear(coef=np.array([1.0, -2.0, 0.3, 7.1])),
-        linear(intercept=0.2),
-        linear(classes=("yes", "no")),
-        linear(features=("a", "b", "d", "c")),
-    ]
-    assert len({own, *(other.digest() for other in others)}) == 7
 
 
 def spoiled(spoil):

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import math
 import pickle
 
@@ -276,3 +277,23 @@ def test_no_cell_of_the_csv_is_a_formula(ledger, tenth):
     for line in csv.reader(io.StringIO(ledger.to_csv())):
         assert not [cell for cell in line if cell[:1] in ("=", "+", "-", "@")]
         assert "'" + name in line or line[0] == "row"
+
+
+@pytest.fixture
+def busy(ledger, tenth):
+    receipt = ledger.charge("study", tenth, purpose='fit, "quoted"', event=Promised(0.1))
+    ledger.mark_released(receipt, digest="00ff")
+    ledger.open_account("open")
+    ledger.charge("open", Guarantee(2.0, 1e-6), purpose="vote", key="k", simulated=True)
+    return ledger
+
+
+def test_json_is_whole_and_of_one_moment(busy):
+    document = json.loads(busy.to_json())
+    assert document["head"] == busy.head()
+    assert document["ledger_id"] == busy.charge("study", Guarantee(0.1), purpose="x").ledger_id
+    study, unbounded = document["accounts"]
+    assert (study["epsilon"], study["spent"], study["left"]) == (1.0, 0.1, 0.9)
+    assert (unbounded["epsilon"], unbounded["left"], unbounded["unit"]) == (None, None, "record")
+    assert [entry["guarantee"]["epsilon"] for entry in document["entries"]] == [0.1, 2.0]
+    assert document["entries"][0]["state"] == "released"

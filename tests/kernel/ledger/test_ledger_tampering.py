@@ -110,16 +110,6 @@ def test_a_change_of_any_field_of_any_row_shows(book, seq, column):
 
 
 @pytest.mark.parametrize(
-    ("column", "value"),
-    [("kind", 7), ("kind", "unheard"), ("time", 7.5), ("body", 7), ("previous", None), ("hash", 0)],
-)
-def test_a_field_of_another_type_shows(book, column, value):
-    tamper(book, lambda rows: rows[3].update({column: value}))
-    with pytest.raises(LedgerTampered, match="row 4"):
-        Ledger(book)
-
-
-@pytest.mark.parametrize(
     "line",
     [b"", b"{}", b"[]", b"7", b"null", b"\xff\xfe", b"[4", b'["a"]', b"[NaN]", b"[" * 100_000],
     ids=len,
@@ -128,17 +118,6 @@ def test_a_line_that_is_no_row_shows(book, line):
     lines = book.read_bytes().split(b"\n")
     lines[3] = line
     replace_by(book, b"\n".join(lines))
-    with pytest.raises(LedgerTampered, match="row 4"):
-        Ledger(book)
-
-
-@pytest.mark.parametrize("facts", ["7", "[]", '"charge"', "null", "{}", "{"])
-def test_facts_that_are_none_show_though_sealed(book, facts):
-    def forge(rows):
-        rows[3]["body"] = facts
-        relink(rows, 4, upto=N_ROWS)
-
-    tamper(book, forge)
     with pytest.raises(LedgerTampered, match="row 4"):
         Ledger(book)
 
@@ -237,14 +216,6 @@ class TestHead:
         assert heads[-1] == ledger.head()
         assert [ledger.verify(head=head) for head in heads] == [N_ROWS] * N_ROWS
 
-    def test_rows_cut_from_the_end_show(self, book):
-        head = Ledger(book).head()
-        tamper(book, lambda rows: rows.pop())
-        cut = _unopened(book)
-        assert cut.verify() == N_ROWS - 1
-        with pytest.raises(LedgerTampered, match="head is not in the chain"):
-            cut.verify(head=head)
-
     def test_a_whole_rewritten_chain_shows(self, book):
         head = Ledger(book).head()
         tamper(book, lambda rows: rewrite(rows, 4, upto=N_ROWS, purpose="something harmless"))
@@ -293,14 +264,6 @@ class TestChargingOnATamperedLedger:
             file.write(content.replace(b'\\"epsilon\\":0.5,', b'\\"epsilon\\":9.5,', 1))
         with pytest.raises(LedgerTampered, match="row 2"):
             ledger.charge("a", Guarantee(0.1), purpose="fit")
-
-    def test_a_restored_older_copy_shows(self, book):
-        older = book.read_bytes()
-        ledger = _unopened(book)
-        ledger.charge("a", Guarantee(0.1), purpose="fit")
-        book.write_bytes(older)
-        with pytest.raises(LedgerTampered, match="row 11, which was there before, is gone"):
-            ledger.affords("a", Guarantee(0.1))
 
     def test_another_ledger_in_its_place_shows(self, book, tmp_path):
         ledger = Ledger(book)

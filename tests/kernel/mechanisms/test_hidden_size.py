@@ -4,15 +4,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from confrere.data.frame import Frame
 from confrere.kernel.losses import loss_of
-from confrere.kernel.norms import CELLS, HiddenSize
+from confrere.kernel.norms import HiddenSize
 from confrere.methods.average import NoisedMinimiser, Weights
 from confrere.simulation import SeededSource
 from confrere_federation.parties.requests import request_for
-from tests.world import ball
 
 
 def question(centre=None, declared=1000, kind=Weights, **changes):
@@ -94,23 +92,3 @@ class Cells(SeededSource):
 def _alone(cells):
     hidden = HiddenSize(1)
     return hidden.used(len(cells), Cells(cells, hidden.most))[0]
-
-
-def test_cells_are_drawn_evenly_and_apart():
-    hidden = HiddenSize(3)
-    used = hidden.used(60, SeededSource(1), count=3000)
-    expected = (1 - 1 / (CELLS * 3)) ** 59
-    assert used.mean() == pytest.approx(expected, abs=0.01)
-    assert used.sum(axis=1).max() <= hidden.most
-    # Far more rows than were declared: what is used stays within the bound.
-    assert 0 < HiddenSize(2).used(1000, SeededSource(2)).sum() <= 200
-
-
-def test_rows_that_are_not_alone_are_left_out():
-    mechanism = ball(1, n_samples=HiddenSize(1), ridge=2.5)
-    # Sixty rows draw from a hundred cells: about a third of them are used, by chance.
-    X, y = np.full((60, 1), 0.9), np.ones(60)
-    alone = mechanism.sample(([X], y), SeededSource(1), 1500)[0][:, 0]
-    all_used = ball(1, epsilon=2.0, ridge=2.5)
-    whole = all_used.sample(([X], y), SeededSource(3), 1500)[0][:, 0]
-    assert stats.ks_2samp(alone, whole).pvalue < 1e-6

@@ -10,8 +10,6 @@ from confrere import (
     PrivateLogisticRegression,
     PublicSchema,
 )
-from confrere.methods.plan import PublicFacts
-from confrere.methods.priors import declared_prior
 from confrere.schema import Label, Number
 
 SIGNS = {"a": 1, "b": -1, "c": 0}
@@ -33,22 +31,6 @@ def table(n=4000, seed=0):
     odds = 1.2 * (rows["a"] - 1) / 2 - 0.6 * (rows["b"] - 1) / 2 - 1.1
     rows["y"] = (rng.uniform(size=n) < 1 / (1 + np.exp(-odds))).astype(int)
     return rows
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("clip_norm", ["rms", 5.0])
-def test_experts_have_log_odds_of_deviation_one_however_rows_are_encoded(weighted, clip_norm):
-    encoder = schema(clip_norm=clip_norm).encoder(weighted=weighted)
-    # Short rows are not clipped: their log odds are those of the declared signs and importances.
-    points = encoder.schema.features[0].points()
-    raw = np.random.default_rng(0).choice(points[np.abs(points - 1) < 0.1], size=(50, 3))
-    facts = PublicFacts(n_samples=50, n_features=3)
-    opinion, level = declared_prior("experts", 0.0, facts, encoder, None)
-    standard = (raw - 1) / 2
-    expected = standard @ np.array([4.0, -2.0, 0.0]) / np.sqrt(20)
-    np.testing.assert_allclose(encoder.transform(raw) @ opinion.coef[0], expected, atol=1e-12)
-    assert level == pytest.approx(np.log(1 / 3))
-    assert encoder.schema.expert_score(raw) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

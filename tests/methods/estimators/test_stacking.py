@@ -5,12 +5,7 @@ import pytest
 from sklearn.datasets import make_classification
 from sklearn.metrics import roc_auc_score
 
-from confrere import (
-    FeatureStackingClassifier,
-    Ledger,
-    PrivateLogisticRegression,
-    SampleStackingClassifier,
-)
+from confrere import FeatureStackingClassifier, Ledger, SampleStackingClassifier
 from confrere.estimators import designed
 from confrere.release import load_release
 
@@ -37,27 +32,6 @@ def test_every_combination_learns(clipping, combiner):
     assert probabilities.min() >= 0
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
     assert (model.high_level_ is None) == (combiner != "stack")
-
-
-@pytest.mark.parametrize("clipping", ["joint", "separate"])
-def test_one_important_group_is_plain_private_regression(clipping):
-    """Remark 1 of the stacking paper: one group of nonzero importance is Algorithm 1 on it."""
-    importance = np.r_[np.ones(4), np.zeros(8)]
-    groups = [np.arange(4), np.arange(4, 12)]
-    rows = X.copy()
-    rows[:, 4:] = 0  # under joint clipping the other columns still count towards the norm
-    stack = designed(
-        FeatureStackingClassifier(**SETTINGS, importance=importance, groups=groups),
-        clipping=clipping,
-        intercept_scale=0.4,
-    ).fit(rows, Y)
-    plain = designed(PrivateLogisticRegression(**SETTINGS), intercept_scale=0.4).fit(rows[:, :4], Y)
-    assert len(stack.low_level_) == 1
-    np.testing.assert_allclose(stack.low_level_[0].coef, plain.coef_[0], rtol=1e-12)
-    np.testing.assert_allclose(
-        stack.decision_function(rows), plain.decision_function(rows[:, :4]), rtol=1e-10
-    )
-    assert stack.guarantee_.epsilon == plain.guarantee_.epsilon
 
 
 #: Of several classes, and with a delta: learned, released, refused.

@@ -94,21 +94,6 @@ def test_no_two_records_are_farther_apart_than_is_paid_for():
             assert moved <= space.largest(1.0, tables, most).sensitivity
 
 
-def test_what_noise_hides_is_refused_with_how_many_records_would_do():
-    few = cohort(1, 600)
-    found = infer(fitted(few, 0.5), few, epsilon=0.1, random_state=1)
-    assert all(line.odds_ratio is None for line in found.lines)
-    assert min(found.more_records.values()) > 1
-    assert "times the records would do" in found.note
-    asked = PrivateLogisticRegression(epsilon=1.7, purpose="inference", schema=SCHEMA)
-    assert infer(asked, n_samples=100, epsilon=0.3).more_records.keys() >= {"age", "male"}
-    ahead, then = infer(asked, n_samples=N, epsilon=0.3), infer(MODEL, TABLE, epsilon=0.3)
-    assert ahead.receipt is None
-    pairs = zip(ahead.lines, then.lines, strict=True)
-    wider = [2 * x.high / (y.high - y.low) for x, y in pairs if x.high and y.high]
-    assert 0.5 < np.median(wider) < 2
-
-
 @pytest.mark.parametrize(
     "other", [{"purpose": "prediction"}, {"geometry": "l2"}, {"neighbours": AddRemove(N)}]
 )

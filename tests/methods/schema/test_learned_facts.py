@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import CohortSummary, Ledger, PrivateLogisticRegression
+from confrere import AddRemove, CohortSummary, Ledger, PrivateLogisticRegression
 from confrere.errors import InvalidParameter, InvalidRelease
 from confrere.release import Release, load_release, verify_release
 from confrere.schema import Category, Label, Number, PublicSchema
@@ -72,3 +72,15 @@ def test_facts_that_were_changed_are_found_with_the_ledger(table, ledger, tmp_pa
     folder = model.to_release().save(tmp_path / "release")
     with pytest.raises(InvalidRelease, match="paid for other facts"):
         verify_release(folder, ledgers=[ledger])
+
+
+def test_prices_that_do_not_add_up_are_refused_before_anything_is_spent(table, ledger):
+    learned = learn(table, epsilon=0.5, budget=ledger["people"])
+    ledger.open_account("presence", epsilon=3.0, neighbours="add-remove")
+    settings = {"schema": learned, "budget": ledger["presence"]}
+    model = PrivateLogisticRegression(neighbours=AddRemove(100), **settings)
+    with pytest.raises(InvalidParameter, match="the two do not add up"):
+        model.fit(table)
+    with pytest.raises(InvalidParameter, match="the two do not add up"):
+        model.privacy_cost(100)
+    assert ledger.spent("presence") == 0
