@@ -341,7 +341,7 @@ losses: no cap | slopes are not capped
     kernel.losses:Logistic.residuals | np.minimum(scores, self.cap, out=scores) | np.minimum(scores, 1.0, out=scores)
 losses: curvature | two classes bend twice as much as accountants take
     plr | theorem
-    solver.descent:curvature | rare * (1.0 - rare), 0.0) | 2 * rare * (1.0 - rare), 0.0)
+    solver.descent:Curved.bends | rare * (1 - rare), 0.0) | 2 * rare * (1 - rare), 0.0)
 losses: classes | a gradient of three classes is longer than the root of two
     plr | theorem | "classes": 3
     kernel.losses:Softmax.residuals | np.arange(scores.shape[2])] -= 1.0 | np.arange(scores.shape[2])] -= 1.5

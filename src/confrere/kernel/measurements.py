@@ -1,13 +1,11 @@
 """What can be released: measurements, each with its price and its draw, and what certifies points.
 
-An :class:`Objective` is minimised with a random linear term; a :class:`Point` is a computed vector
-with noise on it; a :class:`SecureSum` has noise that no party draws alone. Norm, loss, law, ridge,
-centre, relation and the number of blocks are values; :data:`~confrere.kernel.accountants.THEOREMS`
-says which of them go together. ``guarantee`` touches no data; ``sample`` is the only draw.
-
-Solvers are not trusted: :func:`certified` bounds how far a computed gradient can be from the true
-one. Every sum over rows is accumulated in blocks of :func:`block_rows` rows, the blocks of a
-partition in order, the partitions in order; docs/proofs/output_step.md counts the roundings.
+Norm, loss, law, ridge, centre, relation and the number of blocks are values;
+:data:`~confrere.kernel.accountants.THEOREMS` says which of them go together. ``guarantee`` touches
+no data; ``sample`` is the only draw. Solvers are not trusted: :func:`certified` bounds how far a
+computed gradient can be from the true one. Every sum over rows is accumulated in blocks of
+:func:`block_rows` rows, the blocks of a partition in order, the partitions in order;
+docs/proofs/output_step.md counts the roundings.
 """
 
 from __future__ import annotations
@@ -84,8 +82,7 @@ HEADROOM = 1.5
 #: tolerance is so many times the smallest.
 PARTY_ROOM = 2.0
 
-#: How a solver can fail: by a tolerance that rounding hides, by arithmetic, by what libraries
-#: refuse. No rows in the ball make it, and no noise but one draw in 10^18.
+#: How a solver can fail; no rows in the ball make it, and no noise but one draw in 10^18.
 UNSOLVED = (ValueError, ArithmeticError)
 
 _LOGISTIC = Logistic()
@@ -208,14 +205,13 @@ class Problem:
     def rounding(self, W: Floats) -> Floats:
         """Bound the floating-point error of :meth:`gradient` at every row of ``W``."""
         norms = np.sqrt([np.vecdot(A, A) for A in (W, W - self.centre, self.linear)])
-        rows, loss = self.rows, self.loss
-        return np.array(
-            [
-                rounding_bound(rows.n, rows.d, row_norm=rows.row_norm, weight_norm=size, loss=loss)
-                + penalty_rounding(self.ridge, offset, linear)
-                for size, offset, linear in norms.T.tolist()
-            ]
-        )
+        rows = self.rows
+        summed = partial(rounding_bound, rows.n, rows.d, row_norm=rows.row_norm, loss=self.loss)
+        rounded = [
+            summed(weight_norm=size) + penalty_rounding(self.ridge, offset, linear)
+            for size, offset, linear in norms.T.tolist()
+        ]
+        return np.array(rounded)
 
     def proved(self, W: Floats, tolerance: float) -> NDArray[np.bool_]:
         """Tell at which rows of ``W`` the true gradient is at most ``tolerance``."""
@@ -279,8 +275,8 @@ ROUNDING_SHARE = 1e-3
 #: Radius of the output step behind added noise, over the longest sum: far above the rounding of
 #: doubles, far below the noise, and lattice steps stay whole numbers that doubles hold.
 _FINENESS = 2.0**-40
-# --- how many rows there are ----------------------------------------------------------------------
 
+# --- how many rows there are ----------------------------------------------------------------------
 
 #: How many rows there are, or what stands for that number where it is not public.
 RowCount = int | HiddenSize
@@ -314,14 +310,8 @@ def row_promise(
     if delta:
         check_delta(delta, declared_count(n_samples))
     relation = relation_of(n_samples)
-    return Guarantee(
-        epsilon=check_epsilon(epsilon),
-        delta=delta,
-        neighbours=relation,
-        theorem=theorem,
-        public=public_facts(relation, *public),
-        assumptions=ASSUMPTIONS,
-    )
+    facts = public_facts(relation, *public)
+    return Guarantee(epsilon, delta, Unit.RECORD, relation, theorem, facts, ASSUMPTIONS)
 
 
 def check_centre(centre: Floats | None, shape: tuple[int, ...]) -> None:
@@ -343,10 +333,8 @@ def some_rows(X: Rows, y: Labels, which: NDArray[np.intp] | slice) -> tuple[Any,
         return X, y
     if len(which):
         return X[which], y[which]  # type: ignore[index]
-    nothing = np.zeros((1, X.shape[1]))
-    return (sparse.csr_array(nothing) if sparse.issparse(X) else nothing), np.ones(
-        (1, *y.shape[1:])
-    )
+    nothing, label = np.zeros((1, X.shape[1])), np.ones((1, *y.shape[1:]))
+    return (sparse.csr_array(nothing) if sparse.issparse(X) else nothing), label
 
 
 # --- perturbed objectives -------------------------------------------------------------------------
@@ -398,9 +386,10 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         several = ("feature groups", "importances") if len(self.blocks) > 1 else ()
         promise = row_promise(self.epsilon, self.n_samples, page, *several, delta=self.delta)
         epsilon, rate = promise.epsilon, check_bound(self.rate, "rate")
+        vars(self).update(epsilon=epsilon, delta=promise.delta, rate=rate)
         if not keeps(rate, epsilon * (1 - SOLVER_SHARE), promise.delta, self.exposure):
             raise CalibrationError("noise of this rate does not keep the promise.")
-        vars(self).update(promise=promise, epsilon=epsilon, delta=promise.delta, rate=rate)
+        vars(self).update(promise=promise)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -415,6 +404,9 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         """What every block does; they share what the output steps spend."""
         sigmas = gaussian_sigmas(self.rate, self.exposure) if self.delta else ()
         norms = [np.linalg.norm(b.centre) for b in self.blocks if b.centre is not None]
+        most, far = largest_count(self.n_samples), float(max(norms, default=0.0))
+        price = self.epsilon * SOLVER_SHARE / len(self.blocks)
+        same: Any = {"loss": self.loss, "most": most, "far": far, "epsilon": price}
         acts = []
         for k, block in enumerate(self.blocks):
             law: Law
@@ -424,15 +416,7 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
             else:
                 norm = self.loss.tie.noised(block.norm)
                 law = Pure(norm, self.rate * float(block.weight), size // norm.size)
-            act = Act(
-                **vars(block),
-                loss=self.loss,
-                law=law,
-                most=largest_count(self.n_samples),
-                far=float(max(norms, default=0.0)),
-                epsilon=self.epsilon * SOLVER_SHARE / len(self.blocks),
-            )
-            acts.append(act)
+            acts.append(Act(**vars(block), **same, law=law))
         return tuple(acts)
 
     @property
@@ -444,14 +428,10 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
     def event(self) -> PrivacyEvent:
         if not self.delta or not self.loss.n_classes:  # of numbers the price composes
             return super().event()
-        return GaussianMinimisers(
-            sigmas=gaussian_sigmas(self.rate, self.exposure),
-            ridges=self.exposure.ridges,
-            cap=self.loss.slope if self.loss.n_classes == 2 else 1.0,
-            n_classes=self.loss.n_classes,
-            joint=self.joint,
-            output_epsilon=self.epsilon * SOLVER_SHARE,
-        )
+        sigmas, ridges = gaussian_sigmas(self.rate, self.exposure), self.exposure.ridges
+        cap, n_classes = self.loss.slope if self.loss.n_classes == 2 else 1.0, self.loss.n_classes
+        step = self.epsilon * SOLVER_SHARE
+        return GaussianMinimisers(sigmas, ridges, cap, n_classes, self.joint, step)
 
     def sample(
         self,
@@ -533,14 +513,8 @@ class Act(Columns):
     def tolerance(self) -> float:
         """A public bound above the rounding of the gradient for all but the longest noise."""
         longest = self.law.longest
-        smallest = smallest_tolerance(
-            self.most,
-            self.norm.size,
-            ridge=self.ridge,
-            linear_norm=longest,
-            centre_norm=self.far,
-            loss=self.loss,
-        )
+        noise = {"ridge": self.ridge, "linear_norm": longest, "centre_norm": self.far}
+        smallest = smallest_tolerance(self.most, self.norm.size, loss=self.loss, **noise)
         rounding = 64 * longest * float(np.finfo(np.float64).eps)
         return max(TOLERANCE, PARTY_ROOM * smallest / SOLVER_PART, rounding)
 
@@ -866,15 +840,10 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
         # Whoever hides whole parties, or who comes and goes, hides how many records they have.
         hidden = self.unit is Unit.PARTY or self.neighbours is Neighbours.ADD_REMOVE
         sizes = () if hidden else ("size of every party",)
-        return Guarantee(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            unit=self.unit,
-            neighbours=self.neighbours,
-            theorem=_SUMS,
-            public=("who takes part", *sizes, "bounds", "every parameter"),
-            assumptions=sum_assumptions(self.colluding, self.n_parties, self.alone),
-        )
+        facts = ("who takes part", *sizes, "bounds", "every parameter")
+        assumed = sum_assumptions(self.colluding, self.n_parties, self.alone)
+        kind = self.unit, self.neighbours
+        return Guarantee(self.epsilon, self.delta, *kind, _SUMS, facts, assumed)
 
     @override
     def event(self) -> SharedSums:
