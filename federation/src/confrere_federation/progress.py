@@ -52,15 +52,14 @@ class Progress:
         self._said = ""
 
     def say(self, state: str, **more: object) -> None:
-        """Note a state; told aloud, with time and level, unless it was the last one too."""
+        """Note a state; told aloud, with time and level, unless it was told last."""
         told = {**self._facts, "state": state, **more}
         at = datetime.now(UTC).isoformat(timespec="seconds")
         _write(self._path, json.dumps(told | {"at": at}).encode(), lasting=state == "released")
-        said = json.dumps(told)
-        if self._tell is not None and said != self._said:
+        if self._tell is not None and state != self._said:
             level = "ERROR" if state.startswith("failed") else "INFO"
             self._tell(f"{at} {level} {self._facts.get('party', 'coordinator')}: {state}")
-        self._said = said
+        self._said = state
 
 
 def _write(path: Path, content: bytes, *, lasting: bool) -> None:

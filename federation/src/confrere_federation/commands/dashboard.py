@@ -13,12 +13,14 @@ from confrere.cli.app import Answer, Option, command, tell
 from confrere.extras import extra
 from confrere_federation.commands.party import KEY_PASSPHRASE
 
+_FOLDERS = Option(
+    "Where to look; this folder by default.", metavar="[FOLDER]...", exists=True, file_okay=False
+)
+
 
 @command("dashboard")
 def dashboard(
-    folders: Annotated[
-        list[Path] | None, Option("Where to look; this folder by default.", metavar="[FOLDER]...")
-    ] = None,
+    folders: Annotated[list[Path] | None, _FOLDERS] = None,
     *,
     host: Annotated[str, "Address to listen on."] = "127.0.0.1",
     port: Annotated[int, Option("Port; 0 takes a free one.", min=0, max=65535)] = 0,

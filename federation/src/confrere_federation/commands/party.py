@@ -88,10 +88,10 @@ def party(
     Ends by itself, with code 0, when it has checked and signed the release. It listens on no port;
     rows are in the memory of a process that has no network, where the system allows it.
     """
-    beside = study.parent
+    beside, sha256 = study.parent, hashlib.sha256(_read(study)).hexdigest()
     where, authority = kit_address(beside), beside / "ca.pem"
     before = read_progress(folder) or {}
-    if before.get("state") == "released" and before.get("study") == _sha256(study):
+    if before.get("state") == "released" and before.get("study") == sha256:
         return _released(str(before.get("party")))
     node = keys.read_node_key(beside / _NODE_KEY)
     shown, asker = node.certificate, keys.read_certificate(authority, "authority")
@@ -142,11 +142,12 @@ def _released(own: str) -> Answer:
     return said("{party} has the release", party=own, state="released")
 
 
-def _sha256(study: Path) -> str | None:
+def _read(study: Path) -> bytes:
     try:
-        return hashlib.sha256(study.read_bytes()).hexdigest()
-    except OSError:
-        return None  # whoever reads it says so
+        return study.read_bytes()
+    except OSError as error:
+        what = f"the study {study.name!r} cannot be read: {error.strerror}."
+        raise StudyError(what).hinting("give the path of the study that a kit holds") from None
 
 
 def answer_standard_input() -> None:

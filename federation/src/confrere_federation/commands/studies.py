@@ -6,7 +6,7 @@ import getpass
 import os
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ from confrere.ledger.accounts import account_table, charge_table
 from confrere.ledger.witness import witness_folder
 from confrere.release import Release
 from confrere.release.signing import fingerprint
-from confrere.views import Pairs, Table, Word
+from confrere.views import Pairs, Table, Word, amount
 from confrere.views import cost as shown_cost
 from confrere_federation.commands.party import (
     APPROVAL,
@@ -42,6 +42,7 @@ from confrere_federation.studies.running import (
     approve_study,
     asked_lines,
     check_destination,
+    check_engine,
     has_answered,
     lift_refusal,
     make_plan,
@@ -109,8 +110,9 @@ def check(
             )
             place = own.ledger_path.parent / f"{name}.check.txt"
             title = f"{found.id}: {name}'s own table; not to leave {name}"
-            write_whole(place, f"{title}\n{reports[name]}".encode())  # for its owner alone
-            files[name] = place
+            with suppress(OSError):  # it is shown anyway
+                write_whole(place, f"{title}\n{reports[name]}".encode())  # for its owner alone
+                files[name] = place
     code, message = _outcome(reports, strict)
     if missing:
         there = ", ".join(f"{path} of {name}" for name, path in missing.items())
@@ -119,7 +121,8 @@ def check(
     elif untold := [name for name in locals_ if name not in reports]:
         message += f"; no table is named for {', '.join(untold)}: data_path in its local file"
     shown = [
-        one.view(name, f"kept for {name} alone: {files[name]}") for name, one in reports.items()
+        one.view(name, f"kept for {name} alone: {files.get(name, 'nowhere, its folder is closed')}")
+        for name, one in reports.items()
     ]
     return Answer(
         f"{message}; next: confrere cost {study}" if code is ExitCode.OK else message,
@@ -405,6 +408,7 @@ def coordinator(
     crash, it goes on: parties send again what they had answered, and pay nothing more.
     """
     found, beside = read_study(study), study.parent
+    check_engine(found)
     by_flare = found.engine == "flare"  # it has the port, and is on standard input
     names = [party.name for party in found.payers]
     opened = signing_key(beside / "coordinator.key")
@@ -599,7 +603,7 @@ def status(folder: Annotated[Path, "A coordinator's or a party's folder."]) -> A
         raise StudyError("the party's ledger is not there.")
     ledger = Ledger(path)
     entries = ledger.entries(account)
-    seen |= {"party": run.party, "account": account, "left": ledger.left(account)}
+    seen |= {"party": run.party, "account": account, "left": amount(ledger.left(account))}
     return Answer(
         "",
         told | {"entries": entries},

@@ -1329,7 +1329,7 @@ def make_approval(
 
     Raises OperationRefused if its policy does not allow the study.
     """
-    _check_engine(study)
+    check_engine(study)
     party = study.party(local.party)
     local.policy.check(study, party.name)
     check_peers(study, local)
@@ -1472,7 +1472,7 @@ class CoordinatorSession:
     def run(self) -> Finished:
         """Ask, validate, keep, release, and have the release signed; or go on doing so."""
         study, federation = self.study, self._federation
-        _check_engine(study)
+        check_engine(study)
         given = Given(auxiliary=auxiliary_rows(study, self.auxiliary, {}))
         found = federation.run_protocol(
             protocol_of(study, given)(federation.parties()),
@@ -1530,7 +1530,7 @@ def _signature(folder: Path, party: str) -> Path:
     return folder / SIGNATURES / f"{party}.sig"
 
 
-def _check_engine(study: Study) -> None:
+def check_engine(study: Study) -> None:
     if study.engine == "local":
         raise StudyError("federation.engine: 'local' runs in one process: use confrere fit.")
     lacking = [party.name for party in study.payers if party.key is None]
@@ -1591,7 +1591,8 @@ def approve_study(
     if approval.exists():
         before = SignedApproval.load(approval, opened.public_key())
         if before.study_sha256 == study.sha256 and before.expires > datetime.now(UTC):
-            raise StudyError(f"approval: {approval.name} is there already; give another file.")
+            what = f"approval: {approval.name} approves this study already, beside it."
+            raise StudyError(what).hinting("to stop it: confrere approve STUDY --refuse")
         when = before.approved_at.astimezone(UTC).strftime("%Y%m%dT%H%M%S")
         approval.rename(
             approval.with_name(f"{approval.stem}-{when}-{before.study_sha256[:8]}.json")
