@@ -42,7 +42,7 @@ SHOWN = {
     ),
     "how many people and which columns are in a release": (
         *("/releases", r"/releases/\w+", "6500 records of 3 organisations are in it"),
-        "Columns age, bmi, Glu0, smoker",
+        "Columns age, bmi, fasting glucose, mmol/l (Glu0), smoker",
     ),
     "a study that waits": (
         *("/studies", r"/studies/\w+/main", "This study is awaiting approval by main"),

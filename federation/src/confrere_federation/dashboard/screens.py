@@ -40,10 +40,13 @@ from confrere_federation.dashboard.state import (
     person_totals,
     state_of,
 )
-from confrere_federation.progress import STATUS
+from confrere_federation.progress import OPERATION_WORDS, STATUS
 
 _STATIC = Path(__file__).parent / "static"
 _PAGE = 50
+
+#: Answers to a study's questions as ledgers call them, and in words.
+_ANSWERS = {f"answer {name} in a federation": words for name, words in OPERATION_WORDS.items()}
 
 #: How often a watched run's file is looked at, and how long silence may last on the line.
 _TICK_SECONDS = 1.0
@@ -84,8 +87,9 @@ class Screens:
         self._templates.filters |= {
             "shown": shown,
             "left": amount,
-            "moment": lambda time: str(time)[:16].replace("T", " "),
+            "moment": lambda time: str(time)[:16].replace("T", "\N{NO-BREAK SPACE}"),
             "day": lambda time: str(time)[:10],
+            "asked": lambda what: _ANSWERS.get(what, what),
         }
         self._templates.globals |= {"dashboard": dashboard, "person_totals": person_totals}
 

@@ -546,7 +546,11 @@ def release_facts(path: Path) -> Facts:
         "receipts": release.spending.receipts(),
         "records": model.facts.n_samples,  # where that is public
         "parties": model.facts.parties or len(release.parties) or 1,
-        "columns": model.features if model.encoder is None else model.encoder.schema.columns,
+        "columns": (
+            model.features
+            if model.encoder is None
+            else [one.titled for one in model.encoder.schema.features]
+        ),
         "classes": model.labels,
         "model": release.terms(added),
         "quality": [one.addition for one in added],
