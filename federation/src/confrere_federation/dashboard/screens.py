@@ -140,7 +140,8 @@ class Screens:
         account, reader = None if chosen is None else chosen.name, book.reader
         count = book.charges if account is None else reader.count(account)
         pages = max(1, math.ceil(count / _PAGE))
-        page = min(max(1, int(_number(asked.get("page"), 1))), pages)
+        wanted = asked.get("page", "")
+        page = min(max(1, int(wanted[:9])), pages) if wanted.isdecimal() else 1
         accounts, resets = ([chosen], []) if chosen else (book.accounts, reader.resets())
         acts = owner_table(accounts, resets, reader.decisions())
         return self._page(
@@ -217,7 +218,7 @@ class Screens:
         unsaid = next((key for key in keys if not words[key]), None)
         if unsaid is not None:
             return f"{unsaid}: say it, in one line; it stays in the ledger and on the card."
-        typed = _number(form.get("amount", ""), math.nan)
+        typed = _number(form.get("amount", ""))
         if agree and not math.isclose(typed, study["epsilon"], rel_tol=1e-4):
             return "amount: type the epsilon that this study costs, to say that you have read it."
         if agree and study["parties"][party]["key_locked"]:
@@ -333,13 +334,11 @@ def _visitor(request: Request) -> str:
     return str(getattr(request.state, "visitor", "") or "")
 
 
-def _number(text: str | None, usual: float) -> float:
-    """Return what an address says; what is no number is none that is allowed."""
+def _number(text: str) -> float:
     try:
-        found = usual if text is None else float(text)
+        return float(text)
     except ValueError:
-        return -1.0
-    return found if math.isfinite(found) else -1.0
+        return math.nan
 
 
 def _approval_name(study: Facts, party: str) -> str:

@@ -29,7 +29,7 @@ from confrere.kernel.ledger import FIRST_BYTES
 from confrere.ledger import Account, LedgerReader, witnessed
 from confrere.release import load_rehearsal, read_additions, read_folder
 from confrere.release.signing import fingerprint, has_passphrase, read_private_key
-from confrere.release.spending import risk_in_words
+from confrere.release.spending import risk_in_words, schema_of
 from confrere.views import Table
 from confrere_federation.parties.party import SignedApproval
 from confrere_federation.progress import CONNECTED, OPERATION_WORDS, STATUS, read_progress
@@ -120,11 +120,11 @@ def _kind(path: Path) -> str | None:
     if path.suffix == ".toml":
         text = _part(path, _STUDY_BYTES)
         return "studies" if b"[study]" in text and b"[[party]]" in text else None
-    if path.suffix == ".ledger" or path.suffix == "":
-        # A file that is called a ledger is shown as what it is, even if it is none.
-        is_one = _part(path, len(FIRST_BYTES)) == FIRST_BYTES or path.suffix == ".ledger"
-        return "ledgers" if is_one else None
-    return None
+    # A file that is called a ledger is shown as what it is, even if it is none.
+    is_one = path.suffix == ".ledger" or (
+        not path.suffix and _part(path, len(FIRST_BYTES)) == FIRST_BYTES
+    )
+    return "ledgers" if is_one else None
 
 
 def _part(path: Path, size: int, *, last: bool = False) -> bytes:
@@ -300,10 +300,6 @@ class Run:
         if self.ending != "running" or not asked or asked[-1].until is None:
             return None
         return max(0, round((asked[-1].until - datetime.now(UTC)).total_seconds()))
-
-    @property
-    def asked(self) -> list[str]:
-        return sorted({name for step in self.steps for name in step.parties})
 
     @property
     def counts(self) -> dict[str, int]:
@@ -535,7 +531,7 @@ def decide(
 @plainly
 def release_facts(path: Path) -> Facts:
     folder, release = read_folder(path), load_rehearsal(path)
-    model = release.model
+    model, schema = release.model, schema_of(release.model.encoder)
     try:
         added, fault = read_additions(folder), ""
     except ConfrereError as error:
@@ -546,11 +542,7 @@ def release_facts(path: Path) -> Facts:
         "receipts": release.spending.receipts(),
         "records": model.facts.n_samples,  # where that is public
         "parties": model.facts.parties or len(release.parties) or 1,
-        "columns": (
-            model.features
-            if model.encoder is None
-            else [one.titled for one in model.encoder.schema.features]
-        ),
+        "columns": model.features if schema is None else [x.titled for x in schema.features],
         "classes": model.labels,
         "model": release.terms(added),
         "quality": [one.addition for one in added],
