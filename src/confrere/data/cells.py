@@ -29,7 +29,7 @@ from typing import Any, TypeAlias, TypeVar
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
-from narwhals.dependencies import is_pandas_dataframe
+from narwhals.dependencies import is_pandas_dataframe, is_pandas_series
 from numpy.typing import NDArray
 from pyarrow import compute
 
@@ -115,8 +115,9 @@ def as_cells(values: Container, column: str = "y") -> Cells:
 
     Where cells have no type in common, they are texts of what they mean.
     """
-    opened = values if isinstance(values, pa.Array | pa.ChunkedArray) else _opened(values)
-    if not isinstance(opened, nw.Series | pa.Array | pa.ChunkedArray):
+    known = isinstance(values, pa.Array | pa.ChunkedArray) or is_pandas_series(values)
+    opened = values if known else _opened(values)
+    if not known and not isinstance(opened, nw.Series):
         # A list would get the type that the strangest cell chooses.
         plain = isinstance(values, list | tuple)
         opened = np.fromiter(values, object, len(values)) if plain else np.asarray(values)
