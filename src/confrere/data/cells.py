@@ -30,10 +30,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 from narwhals.dependencies import is_pandas_dataframe, is_pandas_series
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pyarrow import compute
 
-from confrere.arrays import Floats
+from confrere.arrays import Array, Floats
 from confrere.errors import InvalidData, InvalidParameter
 
 #: A table of any library, an array or a list of rows; and one column, of Arrow.
@@ -101,7 +101,7 @@ def each_column(columns: Iterable[_Column], work: Callable[[_Column], _Made]) ->
     return found
 
 
-def party_column(X: Container, party: object) -> Any:
+def party_column(X: Container, party: Container) -> Container:
     """Return whose rows they are; a name stands for that column of the table."""
     if not isinstance(party, str):
         return party
@@ -195,7 +195,7 @@ def refuse(column: str, bad: NDArray[np.bool_], what: str) -> None:
         raise InvalidData(f"column {column!r}: some rows have {what}.")
 
 
-def meaning(cell: Any) -> str | float | None:
+def meaning(cell: object) -> str | float | None:
     """Return what one cell means: a text without spaces around it, the nearest double, or None.
 
     Truth values, and texts that say one in whatever capitals, are the numbers 1 and 0. Texts say a
@@ -353,7 +353,7 @@ def meanings(column: str, cells: Cells) -> tuple[NDArray[np.intp], list[str | fl
     return places, [meaning(cell) for cell in cells]
 
 
-def distinct(cells: Cells) -> tuple[NDArray[np.intp], list[Any]]:
+def distinct(cells: Cells) -> tuple[NDArray[np.intp], list[object]]:
     """Return where each row stands among the distinct cells, -1 if null, and these."""
     coded = cells if hasattr(cells, "dictionary") else cells.dictionary_encode()
     places = coded.indices.cast("int64")
@@ -395,7 +395,7 @@ class UnitCounts:
         return before < self.most, int(np.count_nonzero(nobody))
 
 
-def plain_labels(column: str, values: Container) -> NDArray[Any]:
+def plain_labels(column: str, values: Container) -> Array:
     """Return labels that nobody declared: of a type, as they are; else what their cells mean."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biu" and values.ndim == 1:
         return values
@@ -414,7 +414,7 @@ def plain_labels(column: str, values: Container) -> NDArray[Any]:
 _MANY = 2**20
 
 
-def declared_classes(classes: Any, y: Any, *, simulated: bool) -> NDArray[Any]:
+def declared_classes(classes: ArrayLike | None, y: Container, *, simulated: bool) -> Array:
     """Return the sorted public label set.
 
     It is ``classes`` if given, else what the *type* of ``y`` declares (the categories of a pandas
@@ -444,7 +444,7 @@ def declared_classes(classes: Any, y: Any, *, simulated: bool) -> NDArray[Any]:
     return np.unique(values)
 
 
-def encode_labels(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+def encode_labels(y: Array, classes: Array) -> NDArray[np.intp]:
     """Return the position of every label in ``classes``, or refuse what was not declared.
 
     Where one of them may hold texts, a label is what it means: one cannot change the others' type.
@@ -551,7 +551,7 @@ class Coded:
         codes, groups = tuple(self.codes[k] for k in used), [self.groups[k] for k in used]
         return replace(self, codes=codes, tables=tables, groups=groups)
 
-    def kept(self, keep: Callable[..., Any]) -> Coded:
+    def kept(self, keep: Callable[[Array], Any]) -> Coded:
         """Return the same rows with their codes kept by ``keep``: in a file, say."""
         codes = tuple(map(keep, self.codes))  # first, as whoever keeps them counts on it
         shrink = None if self.shrink is None else keep(self.shrink)

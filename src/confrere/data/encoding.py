@@ -9,17 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
 
 from confrere.arrays import Floats
 from confrere.data.cells import (
     MISSING_TEXTS,
     Coded,
+    Container,
     Whole,
     declared_columns,
     each_column,
@@ -99,22 +101,22 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     clip_norm: float | Literal["rms"] | None = None
     form: Form = "standardised"
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:  # noqa: ARG002
+    def fit(self, X: object = None, y: object = None) -> Self:  # noqa: ARG002
         """Do nothing: all there is to know is declared."""
         return self
 
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: Container) -> Floats:
         """Return the rows of a table, or of an array of the declared columns, of norm at most 1."""
         return self.coded(self.codes(X)).toarray()
 
-    def codes(self, X: Any) -> list[Whole]:
+    def codes(self, X: Container) -> list[Whole]:
         """Return the codes of a table, whatever the form.
 
         What is wrong is said of every column at once, and never with a value.
         """
         table = declared_columns(X, self.schema.columns)
 
-        def codes(feature: Feature) -> NDArray[Any]:
+        def codes(feature: Feature) -> Whole:
             cells = table.pop(feature.column)  # what is made on the way takes more than codes
             starts = range(0, max(1, len(cells)), _AT_ONCE)
             pieces = (feature.vertices(cells.slice(start, _AT_ONCE)) for start in starts)
@@ -136,7 +138,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return rows
         return replace(rows, shrink=1 / np.maximum(rows.norms(None, "l2") * margin, 1.0))
 
-    def standardised(self, X: Any) -> Coded:
+    def standardised(self, X: Container) -> Coded:
         """Return rows of the columns before any weight or bound."""
         return Coded(tuple(self.codes(X)), tuple(column.table for column in self.columns))
 
@@ -242,11 +244,11 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     # What scikit-learn asks of a transformer.
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Return the names of the encoded columns."""
         return np.array(self.names, dtype=object)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         tags.input_tags.categorical = True

@@ -163,13 +163,14 @@ class MappedRows:
         return {name: own for name, own in vars(self).items() if name != "_map"} | {"_folder": None}
 
 
-def watched(X: Any) -> Callable[[], None] | None:
+def watched(X: object) -> Callable[[], None] | None:
     """Return what refuses the rows of a memory map if its file was written to meanwhile."""
     while isinstance(X, np.ndarray) and not hasattr(X, "filename"):
         X = X.base
-    if getattr(X, "filename", None) is None:
+    name = getattr(X, "filename", None)
+    if name is None:
         return None
-    file = Path(X.filename)
+    file = Path(name)
     stamp = file_stamp(file)
 
     def check() -> None:
@@ -183,7 +184,7 @@ def watched(X: Any) -> Callable[[], None] | None:
 
 
 class _Shared:
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self  # as scikit-learn's clone copies parameters
 
 
@@ -264,7 +265,7 @@ class DaskCluster(_Shared, AbstractContextManager["DaskCluster"]):
         self.close()
 
 
-def check_engine(engine: Any, name: str) -> None:
+def check_engine(engine: object, name: str) -> None:
     if engine is None or (hasattr(engine, "map") and hasattr(engine, "keep")):
         return
     words = engine.split("://")[0] if isinstance(engine, str) else ""

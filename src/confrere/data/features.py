@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, TypeAdapter, ValidationError
 from typing_extensions import override
 
-from confrere.arrays import Floats
+from confrere.arrays import Array, Floats
 from confrere.data.cells import (
     MISSING,
     UNITS,
@@ -119,7 +119,7 @@ class Encoded:
 Basis: TypeAlias = tuple[Floats, Sequence[float], Sequence[float], BodyBlock, Told]
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return numbers and lists of numpy as plain ones; -0.0 and 0.0 are one fact."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
@@ -130,7 +130,7 @@ def plain(value: Any) -> Any:
     return value + 0.0 if type(value) is float else value
 
 
-def _listed(values: Any) -> Any:
+def _listed(values: object) -> object:
     return values if isinstance(values, tuple) else (values,)
 
 
@@ -226,9 +226,9 @@ class Declared(ABC):
                 told = told.replace(theirs, ours)
             raise SchemaError(f"column {self.column!r}: {key} {told}.") from None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Told:
         """Return the declared facts as plain values; what was not declared is left out."""
-        facts: dict[str, Any] = {"column": self.column} | ({"kind": self.kind} if self.kind else {})
+        facts: Told = {"column": self.column} | ({"kind": self.kind} if self.kind else {})
         shared = {fact.name for fact in fields(Feature)}
         for fact in sorted(fields(cast(Any, self)), key=lambda fact: fact.name in shared):
             value = getattr(self, fact.name)
@@ -372,7 +372,7 @@ class Feature(Declared):
         """Names of the standardised columns."""
         return self._own_names() + (f"{self.column}=missing",) * self.has_indicator
 
-    def each(self, weight: Any, missing: float) -> tuple[Any, ...]:
+    def each(self, weight: object, missing: float) -> tuple[Any, ...]:
         """Return a number per standardised column; values may have one of their own, or share."""
         own = weight if isinstance(weight, tuple) else (weight,) * len(self._own_names())
         return own + (missing,) * self.has_indicator
@@ -818,8 +818,8 @@ class Category(Discrete):
     values: Values
     unknown: Plain | None = None
     shares: tuple[Share, ...] | None = None
-    importance: Weight | tuple[Weight, ...] | dict[Any, Weight] | None = None  # type: ignore[assignment]
-    sign: Sign | tuple[Sign, ...] | dict[Any, Sign] = 0  # type: ignore[assignment]
+    importance: Weight | tuple[Weight, ...] | dict[Plain, Weight] | None = None  # type: ignore[assignment]
+    sign: Sign | tuple[Sign, ...] | dict[Plain, Sign] = 0  # type: ignore[assignment]
 
     kind: ClassVar[str] = "category"
 
@@ -841,7 +841,7 @@ class Category(Discrete):
             return self.values
         return (*self.values, self.unknown)
 
-    def _by_value(self, key: str, weight: Any) -> Any:
+    def _by_value(self, key: str, weight: object) -> object:
         """Return one weight for all values, or a tuple of one for each."""
         if key == "sign" and not isinstance(weight, dict | tuple):
             self._refuse(weight, "the sign of a category is a table: value = -1, 0 or 1")
@@ -855,10 +855,11 @@ class Category(Discrete):
             weight = tuple(table.get(bucket, 0) for bucket in buckets)
         some = isinstance(weight, tuple) and len(weight) != len(buckets)
         self._refuse(some, f"{key} must be given for every value")
-        return weight if key == "importance" or (weight and any(weight)) else 0
+        flat = key == "sign" and not (isinstance(weight, tuple) and any(weight))
+        return 0 if flat else weight
 
     @override
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Told:
         facts = super().to_dict()
         for key in ("importance", "sign"):
             if isinstance(facts.get(key), list):
@@ -910,7 +911,7 @@ class Outcome(Declared):
         return None
 
     @abstractmethod
-    def encode(self, values: Container) -> NDArray[Any]:
+    def encode(self, values: Container) -> Array:
         """Return what is learned of what :meth:`column_of` gives; refuse missing and undeclared."""
 
     def column_of(self, table: Container) -> Container:
@@ -1009,7 +1010,7 @@ class Label(Outcome):
         return found
 
     @override
-    def encode(self, values: Container) -> NDArray[Any]:
+    def encode(self, values: Container) -> Array:
         places = self.places(values)
         absent = places == MISSING
         refuse(self.column, absent, "no label; drop them by a rule that does not look at others")

@@ -34,6 +34,7 @@ _SCORED = 1 << 16
 #: Rows that are added up at a time.
 _ADDED = 4096
 
+Given: TypeAlias = "Floats | sparse.csr_array | Coded"
 Rows: TypeAlias = "NDArray[np.float64] | sparse.csr_array | BoundedRows"
 
 
@@ -56,7 +57,7 @@ class BoundedRows(BlockRows, MeasuredRows):
 
     def __init__(
         self,
-        X: Any,
+        X: Given,
         bound: float,
         *,
         scale: Floats | None = None,
@@ -70,7 +71,6 @@ class BoundedRows(BlockRows, MeasuredRows):
         n, width = self.shape
         self.shape = (n, width + (constant > 0))
         self.engine = engine
-        self.steps = coded_steps(width) if isinstance(self.X, Coded) else None
         self.bound, self.scale, self.norm = bound, scale, norm
         inside = 1 - rounding_margin(self.shape[1])
         room = math.sqrt(1 - constant**2) if norm == "l2" else 1 - constant
@@ -92,7 +92,6 @@ class BoundedRows(BlockRows, MeasuredRows):
         rows.shape = (len(X), X.shape[1] + (constant != 0))
         rows.engine, rows.norm, rows.constant = engine, norm, constant
         if isinstance(rows.X, Coded):
-            rows.steps = coded_steps(X.shape[1])
             rows.corners = [*rows.X.tables, *([np.array([[constant]])] if constant else [])]
             lengths = [float(row_norms(table, norm).max()) for table in rows.corners]
         else:
@@ -111,8 +110,12 @@ class BoundedRows(BlockRows, MeasuredRows):
         if self.scale is not None or not 0 <= constant <= self.constant:
             raise InvalidParameter("these rows were measured with other factors and constants.")
         some = vars(BlockRows(self.X[:, chosen])) | {"shape": (len(self), len(chosen) + 1)}
-        steps = coded_steps(len(chosen)) if isinstance(some["X"], Coded) else None
-        return self._with(**some, constant=constant, steps=steps)
+        return self._with(**some, constant=constant)
+
+    @property
+    def layout(self) -> tuple[int, int]:
+        coded = isinstance(self.X, Coded)
+        return coded_steps(self.X.shape[1]) if coded else super().layout
 
     def __getitem__(self, chosen: NDArray[np.intp] | slice) -> BoundedRows:
         some = super().__getitem__(chosen)
@@ -121,7 +124,7 @@ class BoundedRows(BlockRows, MeasuredRows):
         # The certificate counts on it: sums of so few codes have more roundings.
         few = some.X if some.chosen is None else some.X[some.chosen]
         X = few.toarray()
-        written = {"X": X, "chosen": None, "steps": None, "width": X.shape[1]}
+        written = {"X": X, "chosen": None, "width": X.shape[1]}
         return self._with(**vars(some) | written)
 
     def _measure(self) -> float:
@@ -175,16 +178,13 @@ class BoundedRows(BlockRows, MeasuredRows):
             return np.where(fine, norms, np.nan)
 
 
-def into_ball(X: Any, bound: float = 1.0, **how: Any) -> Floats:
+def into_ball(X: Given, bound: float = 1.0, **how: Any) -> Floats:
     """Return every row's image in the unit ball, written down; see :class:`BoundedRows`."""
     return BoundedRows(X, bound, **how).written()
 
 
 #: Public factors and bounds beyond this are mistakes or attacks.
 LARGEST = 1e12
-
-#: What a frame is beside its array.
-FACTS = ("n_features", "data_norm", "constant", "norm")
 
 
 def check_factors(factors: ArrayLike, n_features: int) -> Floats:
@@ -242,7 +242,7 @@ class Frame:
             return np.full(self.n_features, factor)
         return np.asarray(self.feature_scale * factor)
 
-    def rows(self, X: Any, engine: Engine | None = None) -> BoundedRows:
+    def rows(self, X: Given, engine: Engine | None = None) -> BoundedRows:
         """Return the rows that the theorems speak of, whatever the given ones hold."""
         if X.shape[1:] != (self.n_features,):
             raise InvalidData("X does not have the number of columns that was agreed.")
@@ -301,7 +301,8 @@ class Frame:
 
     def facts(self) -> dict[str, Any]:
         """Return the plain values, ``feature_scale`` apart, for a message."""
-        return {name: getattr(self, name) for name in FACTS}
+        told = ("n_features", "data_norm", "constant", "norm")
+        return {name: getattr(self, name) for name in told}
 
     def arrays(self) -> dict[str, Floats | None]:
         return {"feature_scale": self.feature_scale}
@@ -375,7 +376,7 @@ class BodyFrame:
             return sum(turn.shape[1] for turn in self.turns)
         return self.body.size - self.constant
 
-    def rows(self, X: Any, engine: Any = None) -> BoundedRows:
+    def rows(self, X: Given, engine: Engine | None = None) -> BoundedRows:
         """Return the rows that the theorem speaks of, whatever the given ones hold.
 
         Codes stay so, by the coordinates of their vertices; those of a few rows are written down.
@@ -480,7 +481,7 @@ class BodyFrame:
     def learned_with(self) -> dict[str, Any]:
         return {"body": self.body.sizes[: len(self.body.sizes) - self.constant]}
 
-    def weights(self, coef: Any, intercept: float = 0.0) -> Floats:
+    def weights(self, coef: ArrayLike | None, intercept: float = 0.0) -> Floats:
         """Return coefficients and intercept as weights in the body's coordinates.
 
         Hats add up to one, so the level of a curve's coefficients is the intercept's.
@@ -558,7 +559,7 @@ class GroupRows:
         balls = tuple(len(group) + 1 for group in self.groups)
         return tuple(frame.size for frame in self.frames) or balls
 
-    def __call__(self, X: Any) -> list[Rows]:
+    def __call__(self, X: Given) -> list[Rows]:
         """Return ``(n, d_k + 1)`` rows of every group, whatever the rows hold."""
         if self.frames:
             pairs = zip(self.parts(X), self.frames, strict=True)
@@ -570,7 +571,7 @@ class GroupRows:
         each = whole.constant / math.sqrt(len(self.groups))
         return [whole.columns(group, each) for group in self.groups]
 
-    def parts(self, X: Any) -> Sequence[Any]:
+    def parts(self, X: Given) -> Sequence[Given]:
         """Return the columns of every group."""
         return [X[:, group] for group in self.groups]
 
@@ -616,7 +617,7 @@ def into_factors(X: Floats, sizes: tuple[int, ...], inside: float = 1.0) -> Floa
     return np.asarray(rows)
 
 
-def row_scores(frame: Frame, weights: Floats, X: Any) -> Floats:
+def row_scores(frame: Frame, weights: Floats, X: Given) -> Floats:
     """Return ``(n, k)`` scores of bounded rows by ``(k, d)`` weights.
 
     Column after column: a row's score does not depend on other rows, to the last bit.
@@ -647,7 +648,7 @@ class WholeRows:
         found = [self.frame.coefficients(one) for one in np.eye(self.frame.size)]
         return np.array([coef for coef, _ in found]), found[-1][1]
 
-    def total(self, X: Any, counted: Floats, steps: int, weights: Floats | None) -> Floats:
+    def total(self, X: Given, counted: Floats, steps: int, weights: Floats | None) -> Floats:
         """Return the sum of rows times what each counts, from -1 to 1, in steps of a length.
 
         ``weights`` are those of the score, which is clipped to [-1, 1].
@@ -655,7 +656,8 @@ class WholeRows:
         total = np.zeros(self.frame.size + (self.share > 0))
         for begin in range(0, len(counted), _ADDED):
             part = slice(begin, begin + _ADDED)
-            given = X[part].toarray() if hasattr(X, "toarray") else np.asarray(X[part], np.float64)
+            some = X[part]
+            given = some.toarray() if hasattr(some, "toarray") else np.asarray(some, np.float64)
             with np.errstate(over="ignore", invalid="ignore"):
                 rows = self._written(np.nan_to_num(given), weights)
                 whole = np.trunc(steps * counted[part, None] * np.nan_to_num(rows))

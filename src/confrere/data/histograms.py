@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from confrere.arrays import Floats, Integers
+from confrere.data.cells import Container
 from confrere.data.encoding import frequencies
 from confrere.data.features import CENTER, ZEROS, Category, Discrete, Feature, Number, Ordered
 
@@ -70,7 +71,7 @@ def _knots(feature: Number) -> Floats:
     return feature.raw(np.concatenate([[low], kept, [high]]))
 
 
-def drawn_cells(feature: Feature, count: int, generator: np.random.Generator) -> Any:
+def drawn_cells(feature: Feature, count: int, generator: np.random.Generator) -> Container:
     """Return so many cells of a column by its public facts alone."""
     often = frequencies(feature)[:-1]
     places = generator.choice(len(often), count, p=often / often.sum())

@@ -309,7 +309,7 @@ class DataReport(Shown):
 
     def __str__(self) -> str:
         names = [one.name for one in fields(ColumnCounts)]
-        table: list[list[Any]] = [names, *(one.cells() for one in self.columns)]
+        table: list[list[object]] = [[*names], *(one.cells() for one in self.columns)]
         width = max(len(str(line[0])) for line in table)
         lines = [f"{self.rows} rows read, {self.used} used"]
         for column, *cells in table:

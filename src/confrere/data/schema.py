@@ -24,11 +24,13 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 from typing_extensions import override
 
-from confrere.data.cells import Value
+from confrere.arrays import Array, Floats
+from confrere.data.cells import Container, Value
 from confrere.data.encoding import SchemaEncoder, check_clip_norm
-from confrere.data.features import Category, Feature, Flag, Label, Number, Ordered, Outcome
+from confrere.data.features import Category, Feature, Flag, Label, Number, Ordered, Outcome, Told
 from confrere.errors import InvalidParameter, SchemaError, SchemaMismatch
 from confrere.views import Pairs, Panel, Shown, Table
 
@@ -47,7 +49,7 @@ class TooDeep(ValueError):
     """A file that nobody needs; says which bound it breaks."""
 
 
-def parse_bounded(text: str) -> dict[str, Any]:
+def parse_bounded(text: str) -> Told:
     """Return what a TOML text holds, or raise TooDeep if it breaks a bound."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
@@ -72,8 +74,9 @@ def _check_depth(value: object, left: int) -> None:
         _check_depth(one, left - 1)
 
 
-#: What a receipt must say for a price to be known.
+#: What a receipt must say for a price to be known, and what was learned.
 _NEEDED = {"ledger_id", "row", "account", "guarantee", "hash", "simulated"}
+_LEARNED = TypeAdapter(dict[str, tuple[str, ...]])
 
 
 @final
@@ -87,17 +90,15 @@ class PaidFacts:
 
     def __post_init__(self) -> None:
         try:
-            keys = {str(column): tuple(map(str, own)) for column, own in self.learned.items()}
+            learned = _LEARNED.validate_python(dict(self.learned))
             prices = [one["guarantee"]["epsilon"] for one in self.receipts.values()]
-            whole = all(one.keys() >= _NEEDED for one in self.receipts.values())
-            lists = not any(isinstance(own, str) for own in self.learned.values())
-        except (TypeError, LookupError, AttributeError):
-            prices = []
-        if not prices or not whole or not lists or not all(type(e) in (int, float) for e in prices):
+            whole = prices and all(one.keys() >= _NEEDED for one in self.receipts.values())
+        except (TypeError, LookupError, AttributeError, ValueError):
+            whole = False
+        if not whole or not all(type(price) in (int, float) for price in prices):
             raise SchemaError("paid: needs a list of facts per column, and who paid what for them.")
-        if min(prices) <= 0:
-            raise SchemaError("paid.receipts: a price must be above 0.")
-        vars(self).update(learned=dict(sorted(keys.items())), receipts=_plain(self.receipts))
+        _refuse(min(prices) <= 0, "paid.receipts: a price must be above 0.")
+        vars(self).update(learned=dict(sorted(learned.items())), receipts=_plain(self.receipts))
 
     @property
     def epsilon(self) -> float:
@@ -118,7 +119,7 @@ class PaidFacts:
     def __str__(self) -> str:
         return "{1}: epsilon {0}, paid by {2}".format(*self.told())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Told:
         learned = {column: list(keys) for column, keys in self.learned.items()}
         return {"learned": learned, "receipts": dict(self.receipts)}
 
@@ -135,12 +136,12 @@ class PaidFacts:
         return _hashed(_plain(found))
 
 
-def _hashed(values: Mapping[str, Any]) -> str:
+def _hashed(values: object) -> str:
     text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return values as files hold them: sorted, and 1.0 and 1 are one."""
     if isinstance(value, Mapping):
         return {str(key): _plain(value[key]) for key in sorted(value)}
@@ -156,7 +157,7 @@ _FEATURES: dict[str, type[Feature]] = {one.kind: one for one in (Number, Ordered
 _Facts = TypeVar("_Facts", bound=Feature | Outcome | PaidFacts)
 
 
-def _read_features(features: object, shared: Mapping[str, Any]) -> Iterator[Feature]:
+def _read_features(features: object, shared: Mapping[str, object]) -> Iterator[Feature]:
     if isinstance(features, Mapping):
         wrong = [column for column, own in features.items() if not isinstance(own, Mapping)]
         _refuse(wrong, f"column {[*wrong, ''][0]!r}: its facts must be a table.")
@@ -167,7 +168,7 @@ def _read_features(features: object, shared: Mapping[str, Any]) -> Iterator[Feat
         yield _read(_FEATURES, f"column {own.get('column')!r}", {"kind": None, **shared, **own})
 
 
-def _read(kinds: Mapping[Any, type[_Facts]], what: str, entry: object) -> _Facts:
+def _read(kinds: Mapping[str, type[_Facts]], what: str, entry: object) -> _Facts:
     """Return the facts of a table, of the kind that it names if there are several."""
     if not isinstance(entry, Mapping):
         raise SchemaError(f"{what} must be a table.")
@@ -187,12 +188,12 @@ def _refuse(wrong: object, what: str) -> None:
         raise SchemaError(what)
 
 
-def _refuse_unknown(what: str, facts: Mapping[str, Any], known: set[str]) -> None:
+def _refuse_unknown(what: str, facts: Mapping[str, object], known: set[str]) -> None:
     for one in sorted(set(facts) - known):
         raise SchemaError(f"{what}: {one!r} is none of {', '.join(sorted(known))}.")
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(k)} = {_written(v)}" for k, v in value.items()) + " }"
     if isinstance(value, list):
@@ -383,12 +384,12 @@ class PublicSchema(Shown):
         """
         return float(np.sqrt(self.variances().sum()))
 
-    def variances(self) -> NDArray[np.float64]:
+    def variances(self) -> Floats:
         """Return the variance of each encoded column that the declared facts imply."""
         spreads = ((one, one.block("standardised").spread) for one in self.features)
         return np.array([variance for one, spread in spreads for variance in one.each(spread, 1.0)])
 
-    def importances(self) -> NDArray[np.float64]:
+    def importances(self) -> Floats:
         """Return the importance of each encoded column; ones if none is declared."""
         each = (one.importances or (1.0,) * len(one.names) for one in self.features)
         return np.concatenate([*each])
@@ -403,26 +404,25 @@ class PublicSchema(Shown):
         """Return the transformer from raw tables to bounded rows; see :class:`SchemaEncoder`."""
         return SchemaEncoder(self, **settings)
 
-    def label(self, table: Any) -> NDArray[Any]:
+    def label(self, table: Container) -> Array:
         """Return the labels of a table: -1 and 1, or the declared classes."""
         if self.outcome is None:
             raise SchemaError("the schema declares no label.")
         return self.outcome.encode(self.outcome.column_of(table))
 
-    def expert_weights(self) -> NDArray[np.float64]:
+    def expert_weights(self) -> Floats:
         """Return sign times importance of each encoded column, scaled to norm 1."""
         weights = self.signs() * self.importances()
-        norm = float(np.linalg.norm(weights))
-        if norm == 0:
-            raise SchemaError("the expert score needs declared signs (with importances above 0).")
-        return weights / norm
+        needed = "the expert score needs declared signs (with importances above 0)."
+        _refuse(not weights.any(), needed)
+        return np.asarray(weights / np.linalg.norm(weights))
 
     @property
     def has_signs(self) -> bool:
         """Whether experts say which way any column points, and that it matters."""
         return bool(np.any(self.signs() * self.importances()))
 
-    def expert_score(self, X: Any) -> NDArray[np.float64]:
+    def expert_score(self, X: Container) -> Floats:
         """Score rows by sign times importance, the likelier side higher: known without any data.
 
         Parameters
@@ -474,7 +474,7 @@ class PublicSchema(Shown):
 
     # Written forms.
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Told:
         """Return plain values, for JSON; features are a list, so their order is kept."""
         return {
             **({} if self.outcome is None else {"label": self.outcome.to_dict()}),
@@ -528,5 +528,5 @@ class PublicSchema(Shown):
         return cls.from_dict(data)
 
 
-def _facts(told: Mapping[str, Any], shown: Sequence[str]) -> str:
+def _facts(told: Mapping[str, object], shown: Sequence[str]) -> str:
     return ", ".join(f"{key} {_written(fact)}" for key, fact in told.items() if key not in shown)
