@@ -115,7 +115,7 @@ def as_cells(values: Container, column: str = "y") -> Cells:
 
     Where cells have no type in common, they are texts of what they mean.
     """
-    known = isinstance(values, pa.Array | pa.ChunkedArray) or is_pandas_series(values)
+    known = isinstance(values, nw.Series | pa.Array | pa.ChunkedArray) or is_pandas_series(values)
     opened = values if known else _opened(values)
     if not known and not isinstance(opened, nw.Series):
         # A list would get the type that the strangest cell chooses.
