@@ -26,8 +26,8 @@ from typing_extensions import override
 
 from confrere.arrays import Floats, Integers
 from confrere.data.cells import declared_columns, each_column, n_rows_of
+from confrere.data.encoding import Histogram
 from confrere.data.features import Category, Feature, Flag, Label, Number
-from confrere.data.histograms import Histogram
 from confrere.data.schema import PaidFacts, PublicSchema
 from confrere.errors import InvalidParameter, InvalidRelease, SchemaError
 from confrere.kernel.guarantee import (

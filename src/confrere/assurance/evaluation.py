@@ -20,8 +20,8 @@ from typing_extensions import override
 from confrere.arrays import Floats
 from confrere.assurance.cohort import counts
 from confrere.data.cells import declared_columns, encode_labels
+from confrere.data.encoding import drawn_cells, value_names
 from confrere.data.features import Discrete
-from confrere.data.histograms import drawn_cells, value_names
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
 from confrere.kernel.guarantee import Guarantee, at_most, check_epsilon, exact, minus

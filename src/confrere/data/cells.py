@@ -110,20 +110,26 @@ def party_column(X: Container, party: Container) -> Container:
     return declared_columns(X, [party])[party].to_numpy(zero_copy_only=False)
 
 
+def _column(values: Container) -> Container:
+    """Return one column as narwhals or Arrow read it; cells of a list have no type in common."""
+    if isinstance(values, nw.Series | pa.Array | pa.ChunkedArray) or is_pandas_series(values):
+        return values
+    opened = _opened(values)
+    if isinstance(opened, nw.Series):
+        return opened
+    plain = isinstance(values, list | tuple)  # its strangest cell would choose a type
+    cells = np.fromiter(values, object, len(values)) if plain else np.asarray(values)
+    if cells.size != len(cells):
+        raise InvalidData("y must be one column.")
+    return cells.reshape(-1)
+
+
 def as_cells(values: Container, column: str = "y") -> Cells:
     """Return one column, of any library's, an array or a list.
 
     Where cells have no type in common, they are texts of what they mean.
     """
-    known = isinstance(values, nw.Series | pa.Array | pa.ChunkedArray) or is_pandas_series(values)
-    opened = values if known else _opened(values)
-    if not known and not isinstance(opened, nw.Series):
-        # A list would get the type that the strangest cell chooses.
-        plain = isinstance(values, list | tuple)
-        opened = np.fromiter(values, object, len(values)) if plain else np.asarray(values)
-        if opened.size != len(opened):
-            raise InvalidData("y must be one column.")
-        opened = opened.reshape(-1)
+    opened = _column(values)
     try:
         found = opened.to_arrow() if isinstance(opened, nw.Series) else opened
         if not isinstance(found, pa.Array | pa.ChunkedArray):

@@ -71,6 +71,7 @@ class BoundedRows(BlockRows, MeasuredRows):
         n, width = self.shape
         self.shape = (n, width + (constant > 0))
         self.engine = engine
+        self.steps = coded_steps(width) if isinstance(self.X, Coded) else None
         self.bound, self.scale, self.norm = bound, scale, norm
         inside = 1 - rounding_margin(self.shape[1])
         room = math.sqrt(1 - constant**2) if norm == "l2" else 1 - constant
@@ -92,6 +93,7 @@ class BoundedRows(BlockRows, MeasuredRows):
         rows.shape = (len(X), X.shape[1] + (constant != 0))
         rows.engine, rows.norm, rows.constant = engine, norm, constant
         if isinstance(rows.X, Coded):
+            rows.steps = coded_steps(X.shape[1])
             rows.corners = [*rows.X.tables, *([np.array([[constant]])] if constant else [])]
             lengths = [float(row_norms(table, norm).max()) for table in rows.corners]
         else:
@@ -110,12 +112,8 @@ class BoundedRows(BlockRows, MeasuredRows):
         if self.scale is not None or not 0 <= constant <= self.constant:
             raise InvalidParameter("these rows were measured with other factors and constants.")
         some = vars(BlockRows(self.X[:, chosen])) | {"shape": (len(self), len(chosen) + 1)}
-        return self._with(**some, constant=constant)
-
-    @property
-    def layout(self) -> tuple[int, int]:
-        coded = isinstance(self.X, Coded)
-        return coded_steps(self.X.shape[1]) if coded else super().layout
+        steps = coded_steps(len(chosen)) if isinstance(some["X"], Coded) else None
+        return self._with(**some, constant=constant, steps=steps)
 
     def __getitem__(self, chosen: NDArray[np.intp] | slice) -> BoundedRows:
         some = super().__getitem__(chosen)
@@ -124,7 +122,7 @@ class BoundedRows(BlockRows, MeasuredRows):
         # The certificate counts on it: sums of so few codes have more roundings.
         few = some.X if some.chosen is None else some.X[some.chosen]
         X = few.toarray()
-        written = {"X": X, "chosen": None, "width": X.shape[1]}
+        written = {"X": X, "chosen": None, "steps": None, "width": X.shape[1]}
         return self._with(**vars(some) | written)
 
     def _measure(self) -> float:

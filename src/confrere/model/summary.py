@@ -19,9 +19,8 @@ from pydantic import ConfigDict
 from typing_extensions import override
 
 from confrere.arrays import Floats
-from confrere.data.encoding import SchemaEncoder, column_scores, frequencies
+from confrere.data.encoding import SchemaEncoder, column_scores, frequencies, value_names
 from confrere.data.features import Discrete, Encoded, Feature, Flag, Number, Ordered
-from confrere.data.histograms import value_names
 from confrere.errors import InvalidParameter
 from confrere.extras import extra, installed
 from confrere.model.models import Linear, Model

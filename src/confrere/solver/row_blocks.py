@@ -138,6 +138,8 @@ class BlockRows:
     #: Whether every row is known to be within its bound.
     certified: bool = False
     engine: Engine | None = None
+    #: Rows of a block and of a partition, where they are not those of stored numbers.
+    steps: tuple[int, int] | None = None
     #: Numbers of the rows among those stored; None for all of them.
     chosen: NDArray[np.intp] | None = None
     #: See :class:`Block`; a row with factor 0 reads as zeros, whatever is stored.
@@ -161,9 +163,9 @@ class BlockRows:
 
     @property
     def layout(self) -> tuple[int, int]:
-        """How many rows make a block, and a partition."""
         d = self.shape[1]
-        return block_rows(d, sparse=self.sparse), partition_rows(d, sparse=self.sparse)
+        plain = block_rows(d, sparse=self.sparse), partition_rows(d, sparse=self.sparse)
+        return self.steps or plain
 
     def stored(self, part: slice, buffer: Buffer) -> Any:
         if self.chosen is not None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.data.cells import as_cells
-from confrere.data.histograms import value_names
+from confrere.data.encoding import value_names
 from confrere.errors import InvalidData, SchemaError
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema, data_report
 
