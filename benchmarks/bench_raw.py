@@ -27,7 +27,7 @@ from benchmarks.bench_scale import RAW, SIZES, array_fit, raw_fit, table_costs
 from benchmarks.measured import markdown
 from benchmarks.scale_rows import raw_schema, raw_table, watched
 from confrere import PrivateLogisticRegression
-from confrere.data.engines import DaskCluster
+from confrere.data.tables import DaskCluster
 from confrere.rows import open_table
 from confrere.solver.row_blocks import SolverRows
 

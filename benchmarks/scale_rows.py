@@ -19,7 +19,7 @@ import pyarrow as pa
 from scipy.special import expit
 
 from confrere import PrivateLogisticRegression
-from confrere.data.engines import DaskCluster, Threads
+from confrere.data.tables import DaskCluster, Threads
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 from confrere.solver.row_blocks import SolverRows
 

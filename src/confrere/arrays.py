@@ -1,7 +1,7 @@
 """Arrays by what they hold, and matrices of classes by coordinates."""
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,6 @@ from scipy.linalg import helmert
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
-Array: TypeAlias = NDArray[Any]
 
 
 def sum_zero_basis(n_classes: int) -> Floats:

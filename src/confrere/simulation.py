@@ -23,14 +23,13 @@ class SeededSource(RandomSource):
         self._entropy: int | None = None
         if isinstance(seed, np.random.RandomState):
             seed = int(seed.randint(np.iinfo(np.int32).max))
+        wrong = InvalidParameter("random_state must be a whole number from 0, or a generator.")
         if isinstance(seed, bool) or (isinstance(seed, int | np.integer) and seed < 0):
-            raise InvalidParameter("random_state must be a non-negative integer or a generator.")
+            raise wrong
         try:
             self._generator = np.random.default_rng(seed)
         except (TypeError, ValueError):
-            raise InvalidParameter(
-                "random_state must be None, a non-negative integer, or a numpy generator."
-            ) from None
+            raise wrong from None
 
     @override
     def _words(self, count: int) -> NDArray[np.uint64]:

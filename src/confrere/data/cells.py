@@ -33,12 +33,13 @@ from narwhals.dependencies import is_pandas_dataframe, is_pandas_series
 from numpy.typing import ArrayLike, NDArray
 from pyarrow import compute
 
-from confrere.arrays import Array, Floats
+from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
 
 #: A table of any library, an array or a list of rows; and one column, of Arrow.
 Container: TypeAlias = Any
 Cells: TypeAlias = pa.Array
+Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = str | int | float | bool
 _Column = TypeVar("_Column")
 _Made = TypeVar("_Made")

@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, TypeAdapter, ValidationError
 from typing_extensions import override
 
-from confrere.arrays import Array, Floats
+from confrere.arrays import Floats
 from confrere.data.cells import (
     MISSING,
     UNITS,
     UNKNOWN,
+    Array,
     Cells,
     Container,
     Value,

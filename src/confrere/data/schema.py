@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 from typing_extensions import override
 
-from confrere.arrays import Array, Floats
-from confrere.data.cells import Container, Value
+from confrere.arrays import Floats
+from confrere.data.cells import Array, Container, Value
 from confrere.data.encoding import SchemaEncoder, check_clip_norm
 from confrere.data.features import Category, Feature, Flag, Label, Number, Ordered, Outcome, Told
 from confrere.errors import InvalidParameter, SchemaError, SchemaMismatch

@@ -52,9 +52,8 @@ from confrere.data.cells import (
     plain_labels,
 )
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.engines import check_engine, opened_engine
 from confrere.data.schema import PublicSchema
-from confrere.data.tables import RowTable, coded
+from confrere.data.tables import RowTable, check_engine, coded, opened_engine
 from confrere.errors import InvalidData, InvalidParameter, PrivacyWarning
 from confrere.kernel.guarantee import Guarantee, added, check_bound, check_epsilon
 from confrere.kernel.release import paying

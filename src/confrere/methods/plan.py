@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from confrere.arrays import Floats
-from confrere.data.engines import watched
 from confrere.data.frame import BodyFrame, Frame
+from confrere.data.tables import watched
 from confrere.kernel.guarantee import Guarantee, Priced, PrivacyEvent
 from confrere.kernel.losses import Loss
 from confrere.kernel.measurements import Objective

@@ -12,10 +12,9 @@ import pytest
 from sklearn.base import clone
 
 from confrere import AddRemove, PrivateLogisticRegression
-from confrere.data import engines as engines_module
-from confrere.data.engines import DaskCluster, Threads, opened_engine, spill_folder
+from confrere.data import tables as engines_module
 from confrere.data.frame import BoundedRows
-from confrere.data.tables import Parquet
+from confrere.data.tables import DaskCluster, Parquet, Threads, opened_engine, spill_folder
 from confrere.errors import InvalidParameter, NotInstalled
 from confrere.kernel.measurements import partition_rows
 from confrere.schema import Category, Label, Number, PublicSchema

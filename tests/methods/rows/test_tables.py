@@ -16,8 +16,16 @@ import pytest
 
 from confrere import PrivateLogisticRegression
 from confrere.data import tables as tables_module
-from confrere.data.engines import MappedRows, SpillFolder, spill_folder
-from confrere.data.tables import Csv, Frames, RowTable, Sql, open_table
+from confrere.data.tables import (
+    Csv,
+    Frames,
+    MappedRows,
+    RowTable,
+    SpillFolder,
+    Sql,
+    open_table,
+    spill_folder,
+)
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.measurements import Objective
 from confrere.ledger import Ledger

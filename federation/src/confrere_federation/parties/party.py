@@ -41,7 +41,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from confrere.arrays import Floats
 from confrere.data.cells import Coded
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.engines import check_engine
+from confrere.data.tables import check_engine
 from confrere.errors import (
     ApprovalRefused,
     CompositionError,

@@ -29,9 +29,9 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.engines import opened_engine
 from confrere.data.frame import BodyFrame, Frame
 from confrere.data.schema import PublicSchema
+from confrere.data.tables import opened_engine
 from confrere.errors import InvalidMessage, OperationRefused
 from confrere.kernel.measurements import Objective, Point, SecureSum
 from confrere.kernel.streams import RandomSource
