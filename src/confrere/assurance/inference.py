@@ -11,10 +11,12 @@ Proof, and what is asymptotic: docs/proofs/intervals.md.
 from __future__ import annotations
 
 import math
+import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import pairwise, product, starmap
+from itertools import combinations, pairwise, product, starmap
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -84,6 +86,9 @@ _BLOCK = 1 << 16
 #: that is most alike to it: the power of what that leaves open. About 1.3 on the tables that it was
 #: chosen on, but not for every column alike.
 _ALIKE, _TOGETHER = 0.97, 2.5
+
+#: So many flags or more may be one category.
+_ALIKE_FLAGS = 3
 
 #: Nothing is printed where noise alone moves a person's log odds by more, in deviations; and no
 #: coefficient whose interval is wider to either side, or that the prior says much of.
@@ -491,6 +496,8 @@ def infer(
     if n_rows_of(table) != n:
         raise InvalidData("table must hold the records that the model was learned from, all.")
     assert fitted.encoder is not None
+    for told in flags_of_one(fitted.encoder.schema.features):
+        warnings.warn(f"schema: {told}. Nothing was spent yet.", stacklevel=2)
     encoder, digest = fitted.encoder.transformer(), fitted.digest()
     rows = encoder.coded(encoder.codes(table))
     steps = intervals(fitted, digest, "", n, epsilon, confidence)
@@ -507,6 +514,32 @@ def infer(
         assert found is not None
         ticket.made = quality_digest(found.quality())
         return replace(found, receipt=ticket.receipt, simulated=ticket.simulated)
+
+
+def flags_of_one(features: Sequence[Feature]) -> list[str]:
+    """Say which flags look like one category, by their names or by their declared shares.
+
+    One alone of such flags is yes: they tell one another as no tree of columns does.
+    """
+    flags = [one for one in features if isinstance(one, Flag)]
+    named: dict[str, list[Flag]] = {}
+    for one in flags:
+        named.setdefault(re.split(r"[_.:= -]", one.column)[0], []).append(one)
+    groups = [each for each in named.values() if _whole(each, 0.1, unknown=True)]
+    # Declared one after the other, as who had a category would.
+    ends = combinations(range(len(flags) + 1), 2)
+    groups += [flags[a:b] for a, b in ends if _whole(flags[a:b], 0.03)]
+    found = dict.fromkeys(", ".join(one.column for one in each) for each in groups)
+    told = "look like one category: as flags their intervals are false; make them one column"
+    return [f"{names} {told}" for names in found]
+
+
+def _whole(flags: Sequence[Flag], near: float, *, unknown: bool = False) -> bool:
+    """Whether there are several, and their declared shares add up to about one."""
+    shares = [one.share for one in flags if one.share is not None]
+    if len(flags) < _ALIKE_FLAGS or len(shares) < len(flags):
+        return unknown and len(flags) >= _ALIKE_FLAGS
+    return abs(math.fsum(shares) - 1) <= near
 
 
 def shared(epsilon: float) -> tuple[float, float]:
@@ -654,6 +687,7 @@ def _told(
         note = "no intervals are known to be true where columns nearly decide the outcome"
     elif more:
         note += f". Not estimable at this epsilon: {', '.join(refused)}"
+    note = ". ".join([note, *flags_of_one([one.feature for one in space.columns])])
     return Inference(tuple(lines), f"{note}.", n, more, confidence, guarantee)
 
 

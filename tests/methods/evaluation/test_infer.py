@@ -8,7 +8,7 @@ import pytest
 from scipy import special
 
 from confrere import AddRemove, PrivateLogisticRegression, PublicSchema
-from confrere.assurance.inference import _ahead, _farthest
+from confrere.assurance.inference import _ahead, _farthest, flags_of_one
 from confrere.errors import InvalidParameter
 from confrere.evaluation import infer
 from confrere.schema import Category, Flag, Label, Number, Ordered
@@ -92,6 +92,21 @@ def test_no_two_records_are_farther_apart_than_is_paid_for():
             other = [np.append(rng.integers(0, at.max() + 1), at[1:]) for at in codes]
             moved = np.abs(space.products(other, tables, most) - before).sum()
             assert moved <= space.largest(1.0, tables, most).sensitivity
+
+
+def test_flags_that_are_one_category_are_said():
+    shares = {"white": 0.7, "black": 0.2, "asian": 0.1}
+    flags = [Flag("male", share=0.5), *(Flag(name, share=one) for name, one in shares.items())]
+    (said,) = flags_of_one(flags)
+    assert said.startswith("white, black, asian look like one category")
+    assert flags_of_one([Flag(f"race_{name}") for name in shares])
+    assert not flags_of_one([Flag(f"symptom_{name}", share=0.2) for name in shares])
+    assert not flags_of_one(SCHEMA.features)
+    schema = PublicSchema(flags, outcome=SCHEMA.outcome)
+    table = cohort(0, 200).assign(white=True, black=False, asian=False)
+    with pytest.warns(UserWarning, match=r"white, black, asian.*Nothing was spent"):
+        found = infer(fitted(table, schema=schema), table, epsilon=0.1, random_state=0)
+    assert said in found.note
 
 
 @pytest.mark.parametrize(

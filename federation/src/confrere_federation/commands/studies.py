@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Annotated
 
+from confrere.assurance.inference import flags_of_one
 from confrere.cli.app import Answer, ExitCode, Option, command, confirm, console, pairs, tell, wrote
 from confrere.data.report import DataReport, data_report
 from confrere.errors import StudyError
@@ -113,6 +114,7 @@ def check(
             with suppress(OSError):  # it is shown anyway
                 write_whole(place, f"{title}\n{reports[name]}".encode())  # for its owner alone
                 files[name] = place
+    tell(*flags_of_one(found.schema.features))
     code, message = _outcome(reports, strict)
     if missing:
         there = ", ".join(f"{path} of {name}" for name, path in missing.items())

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from confrere.assurance.inference import flags_of_one
 from confrere.cli.app import Answer, ExitCode, Option, command, tell
 from confrere.data.features import Feature, Label
 from confrere.data.schema import PublicSchema, declared_column, missing_facts, plain_value
@@ -119,7 +120,7 @@ def _written(schema: PublicSchema, out: Path | None) -> Answer:
     open_facts = missing_facts(schema)
     if open_facts:
         tell("Worth declaring, from the literature or by experts, most useful first:")
-    tell(*(f"  {fact}" for fact in open_facts))
+    tell(*(f"  {fact}" for fact in open_facts), *flags_of_one(schema.features))
     text = schema.to_toml()
     told = {
         "fingerprint": schema.fingerprint(),
@@ -140,6 +141,7 @@ def _written(schema: PublicSchema, out: Path | None) -> Answer:
 def show(schema: Annotated[str, _SOURCE]) -> Answer:
     """Show what a schema declares, and the hash of all that has a meaning."""
     digest = (found := read_schema(schema)).fingerprint()
+    tell(*flags_of_one(found.features))
     return Answer("", found.to_dict() | {"fingerprint": digest}, [found])
 
 
