@@ -12,7 +12,6 @@ import io
 import math
 import zipfile
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -72,19 +71,9 @@ def _built(told: dict[str, Any]) -> Model:
     }
     if told["kind"] == "linear":
         return Linear(coef=told["coef"], intercept=told["intercept"], **common)
-    groups = tuple(LowLevelModel(**one) for one in _groups(told))
+    groups = tuple(LowLevelModel(**one) for one in told["groups"])
     own: dict[str, Any] = {name: told[name] for name in ("coef", "intercept", "combine")}
     return Stack(groups=groups, **own, **common)
-
-
-def _groups(told: dict[str, Any]) -> list[dict[str, Any]]:
-    groups: list[dict[str, Any]] = told["groups"]
-    names = {one.name for one in fields(LowLevelModel)}
-    if not isinstance(groups, list) or any(
-        set(one) != names or not isinstance(one["name"], str) for one in groups
-    ):
-        raise wrong("groups", "must be groups, each with every part and no other")
-    return groups
 
 
 def _encoder(told: dict[str, Any]) -> Encoder:

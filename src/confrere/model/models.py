@@ -480,6 +480,8 @@ class LowLevelModel:
     def __post_init__(self) -> None:
         features = np.array(self.features, dtype=np.intp)
         coef = numbers(self.coef, "groups.coef")
+        if not isinstance(self.name, str):
+            raise wrong("groups.name", "must be a text")
         if features.ndim != 1 or not len(features) or features.min() < 0:
             raise wrong("groups.features", "must be positions >= 0, one or more")
         if coef.ndim not in (1, 2) or coef.shape[-1:] != features.shape:

@@ -133,6 +133,9 @@ class TermLine:
     p: float | None = None
 
 
+#: Columns that people read as one.
+_INTERVALS = (("coefficient", "low", "high"), ("odds_ratio", "or_low", "or_high"))
+
 #: Columns of these tables that hold words.
 _WORDS = ("term", "unit_name", "column", "bin")
 
@@ -166,8 +169,9 @@ class Summary(Shown):
         shown = {name: [_shown(name, x) for x in own] for name, own in self.columns().items()}
         named = next(iter(shown))  # of a term, or a column
         shown[named] = [self._titled(one) for one in shown[named]]
+        _joined(shown)
         said = {name: column for name, column in shown.items() if any(column)}
-        titles = {name: name.replace("_", " ").replace("or ", "OR ") for name in said}
+        titles = {name: name.replace("unit_name", "unit").replace("_", " ") for name in said}
         numbers = [titles[name] for name in said if name not in _WORDS]
         rows = list(zip(*said.values(), strict=True))
         return Table(list(titles.values()), rows, right=numbers, title=self.title)
@@ -179,6 +183,19 @@ class Summary(Shown):
     @override
     def view(self) -> Panel:
         return Panel(self.title, [self.table], self.note)
+
+
+def _joined(shown: dict[str, list[str]]) -> None:
+    """Put ends of intervals behind what they are of, and units before what they are of."""
+    for name, *ends in _INTERVALS if "low" in shown else ():
+        each = zip(shown[name], *map(shown.pop, ends), strict=True)
+        shown[name] = [f"{x} [{a}, {b}]".lstrip() if a else x for x, a, b in each]
+    if "unit" in shown:
+        pairs = zip(shown.pop("unit"), shown["unit_name"], strict=True)
+        words = ("against", "yes", "reference", "as given")  # say what they stand for
+        shown["unit_name"] = [
+            name if not x or name.startswith(words) else f"per {x}, {name}" for x, name in pairs
+        ]
 
 
 def _shown(name: str, value: Any) -> str:

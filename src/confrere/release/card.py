@@ -596,7 +596,7 @@ def prior_spend(ledger: Ledger, spending: Spending) -> dict[str, Any]:
     entries = [] if receipt is None else ledger.entries(receipt.account)
     if receipt is None or _key(receipt) not in {(entry.row, entry.hash) for entry in entries}:
         raise InvalidParameter("ledger: it has no charge for this release; give the one charged.")
-    rows = [one.row for one in spending.charges(receipt)]
+    rows = [one.row for one in spending.charges()]
     last = next(entry for entry in entries if entry.row == max(rows))
     earlier = [one for one in entries if one.row < min(rows) and one.year == last.year]
     account = next(one for one in ledger.accounts() if one.name == receipt.account)

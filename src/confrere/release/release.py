@@ -477,7 +477,7 @@ def _check_ledger(release: Release, ledger: Ledger) -> None:
         except LedgerError as error:
             raise InvalidRelease(f"the ledger is not whole: {error}") from error
     for receipt in own_model:
-        if release.receipt is None or receipt in release.spending.charges(release.receipt):
+        if release.receipt is None or receipt in release.spending.charges():
             _check_digest(release.digests()[receipt.hash], entries[receipt.row])
     if release.receipt in own:
         budget = release.card.prior_spend

@@ -162,13 +162,15 @@ class Spending:
         own = () if self.receipt is None else (self.receipt,)
         return [*own, *(receipt for paid in self.parties.values() for receipt in _receipts(paid))]
 
-    def charges(self, receipt: Receipt) -> list[Receipt]:
-        """Return what was paid for this release together with a receipt of it, and that.
+    def charges(self) -> list[Receipt]:
+        """Return what one organisation alone paid for this release.
 
         Facts of the schema were paid for before.
         """
+        if self.receipt is None:
+            return []
         every = (_receipts(paid) for paid in self.parties.values())
-        together = next((each for each in every if receipt in each), (receipt,))
+        together = next((each for each in every if self.receipt in each), (self.receipt,))
         return [one for one in together if not one.purpose.startswith(FACTS_PURPOSES)]
 
     def _paid(self) -> list[Guarantee]:

@@ -35,7 +35,7 @@ from confrere_federation.engines.keys import Authority, expiry_warnings, read_ce
 from confrere_federation.parties.federation import RunSteps
 from confrere_federation.parties.messages import Values
 from confrere_federation.parties.party import check_witness
-from confrere_federation.progress import Progress, private, read_progress
+from confrere_federation.progress import OPERATION_WORDS, Progress, private, read_progress
 from confrere_federation.studies.running import (
     CoordinatorSession,
     Made,
@@ -182,12 +182,14 @@ def assessment(
     from confrere_federation.dashboard.state import study_facts
 
     found, asker = read_study(study), study.parent / "coordinator.pub"
-    plan = make_plan(found, gather_locals(found, study, local or ()))
-    facts = study_facts(study)
+    locals_ = gather_locals(found, study, local or ())
+    plan, facts = make_plan(found, locals_), study_facts(study)
     if "fault" in facts:
         raise StudyError(str(facts["fault"]))
+    facts |= {"trust_sentence": plan.trusted, "together": plan.together}
+    facts["ran"] = any(has_answered(one, (plan.run,)) for one in locals_.values())
     page = assessment_page(
-        facts | {"trust_sentence": plan.trusted},
+        facts | {"asked": [OPERATION_WORDS[one] for one in found.operations]},
         method=found.method.title,
         asker=fingerprint(asker) if asker.is_file() else None,
         keys={one.name: fingerprint(one.key) for one in found.parties if one.key},

@@ -697,6 +697,8 @@ class StudyPlan(Shown):
         told = f"Guarantee: {self.costs[0].guarantee}; one "
         told += f"{self.study.privacy.unit} spends epsilon {shown(self.epsilon_per_unit)}. "
         note = f"{told}Nothing was spent yet."
+        if self.study.has_intervals:
+            note += f" Of it {shown(shared(self.study.epsilon)[1])} is for intervals."
         if self.study.simulated:
             note += " SIMULATION: seeded noise protects nobody, and its card can never be released."
         title = f"Privacy cost of {self.study.id} by {self.study.method.name}"
@@ -936,7 +938,7 @@ class Runner:
     def _made(self, learned: TrainedModel | CountedTable) -> Made:
         ledgers = {name: Ledger(self.locals_[name].ledger_path) for name in learned.receipts}
         alone = next(iter(ledgers.values())) if len(ledgers) == 1 else None
-        made = result_of(self.study, learned, ledger=alone, n_here=len(ledgers))
+        made = result_of(self.study, learned, ledger=alone, n_here=len(self.locals_))
         if isinstance(made, StudyResult):
             digests = made.release.digests()
             for name, receipts in learned.receipts.items():

@@ -70,7 +70,7 @@ from confrere.trust import OWN_NOISE, Trust, TrustKind
 from confrere_federation.parties.cohort import CohortProtocol
 from confrere_federation.parties.messages import Values
 from confrere_federation.parties.party import Snapshots
-from confrere_federation.parties.requests import OPERATIONS, SumOperation
+from confrere_federation.parties.requests import OPERATIONS, Operation, SumOperation
 
 _LARGEST_FILE = 1 << 20
 # Cards refuse the word; better to hear it before anything is spent.
@@ -565,7 +565,8 @@ class Study:
     @property
     def adds_up(self) -> bool:
         """Whether the method's answers are added up where nobody sees into the sum."""
-        return any(issubclass(OPERATIONS[one], SumOperation) for one in self.operations)
+        known = (OPERATIONS.get(one, Operation) for one in self.operations)
+        return any(issubclass(one, SumOperation) for one in known)
 
     @property
     def collusion_threshold(self) -> int:
