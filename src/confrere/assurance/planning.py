@@ -29,10 +29,8 @@ from confrere.data.features import Form, Number
 from confrere.data.frame import Frame
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.extras import extra
-from confrere.kernel.guarantee import Guarantee, check_epsilon
+from confrere.kernel.guarantee import check_epsilon
 from confrere.kernel.measurements import Objective
-from confrere.ledger import payer
 from confrere.methods.allowance import (
     CURVATURE,
     LOG_ODDS,
@@ -64,10 +62,6 @@ from confrere.methods.sums import LabelContrast, OneMessage
 from confrere.methods.votes import HalfWhite, cells_for
 from confrere.trust import OWN_NOISE, Trust
 from confrere.views import Pairs, Panel, Shown, Span
-
-#: Of a picture.
-_EPSILONS = np.geomspace(0.05, 10, 16)
-_COLOURS = ("#56b4e9", "#0072b2", "#003a5d")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,31 +158,6 @@ class Forecast(Shown):
         }
         note = "From public sizes alone; nothing was spent."
         return Panel(f"Forecast: {self._sizes}", [Pairs(told)], note)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw expected quality against epsilon, for several numbers of records."""
-        plt = extra("plot", "matplotlib.pyplot")
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-        for factor, colour in zip((0.25, 1, 4), _COLOURS, strict=True):
-            n = max(1, round(self.n_samples * factor))
-            areas = [replace(self, n_samples=n, epsilon=float(each)).expected for each in _EPSILONS]
-            ax.plot(_EPSILONS, [area.auc for area in areas], color=colour, label=f"n = {n}")
-            if factor == 1:
-                low, high = [area.low for area in areas], [area.high for area in areas]
-                ax.fill_between(_EPSILONS, low, high, color=colour, alpha=0.15, lw=0)
-        ax.axhline(self.auc, color="0.6", lw=1, ls="--", label="best linear model")
-        ax.plot(self.epsilon, self.expected.auc, "o", color=_COLOURS[1], label="this plan")
-        ax.set_xscale("log")
-        ax.set_xticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
-        ax.set_xlim(_EPSILONS[0], _EPSILONS[-1])
-        ax.set_ylim(0.48, min(1.0, self.auc + 0.04))
-        who = "" if self.parties == 1 else f", {self.parties} parties"
-        ax.set(xlabel="epsilon", ylabel="expected AUC", title=f"{self.n_features} features{who}")
-        ax.legend(frameon=False, fontsize=8, loc="lower right")
-        ax.spines[["top", "right"]].set_visible(False)
-        return ax
 
 
 #: Plan a private fit without touching data.
@@ -495,32 +464,3 @@ def choose_votes(
         explained=explained,
         clustered=clustered,
     )
-
-
-# --- what a fit would spend -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class FitCost:
-    """What a fit would cost. Nothing was charged."""
-
-    guarantee: Guarantee  #: What one ``fit`` would promise and cost
-    account: str | None  #: Who would pay; None is the session's own account, without a cap
-    left: float  #: Epsilon that the account still has; infinite without a cap
-    affordable: bool  #: Whether the account covers it now
-
-    def __str__(self) -> str:
-        who = "the session's own account" if self.account is None else f"account {self.account!r}"
-        verdict = "covered" if self.affordable else "not covered"
-        return f"{self.guarantee}, paid by {who} ({self.left:g} left: {verdict})"
-
-
-def privacy_cost(estimator: Any, n_samples: int, n_features: int) -> FitCost:
-    """Return what ``estimator.fit`` on data of these public sizes would spend; nothing is spent."""
-    if not hasattr(estimator, "privacy_cost"):
-        raise InvalidParameter("estimator must be a private classifier: it states its cost.")
-    guarantee: Guarantee = estimator.privacy_cost(n_samples, n_features)
-    if estimator.budget is None:  # the session's own, without a cap
-        return FitCost(guarantee, None, float("inf"), True)
-    ledger, account = payer(estimator.budget, guarantee)
-    return FitCost(guarantee, account, ledger.left(account), ledger.affords(account, guarantee))

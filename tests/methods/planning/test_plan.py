@@ -1,11 +1,9 @@
 """Plans against draws of the real noise, and against what the estimators run."""
 
-import numpy as np
 import pytest
 
-from confrere import Ledger, PrivateLogisticRegression
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.planning import choose, plan, privacy_cost
+from confrere.planning import choose, plan
 from tests.world import each
 
 WRONG = {
@@ -27,19 +25,3 @@ RIGHT = {
 def test_wrong_facts_are_refused(ask, wrong):
     with pytest.raises((InvalidParameter, InvalidData)):
         ask(**RIGHT[ask] | wrong)
-
-
-def test_a_price_is_a_question(tmp_path):
-    ledger = Ledger(tmp_path / "budget.ledger")
-    ledger.open_account("study", epsilon=1.0)
-    model = PrivateLogisticRegression(epsilon=0.7, budget=ledger)
-    first = privacy_cost(model, 100, 5)
-    assert (first.account, first.left, first.affordable) == ("study", 1.0, True)
-    assert first.guarantee == model.privacy_cost(100, 5)
-    assert ledger.spent("study") == 0
-    generator = np.random.default_rng(0)
-    model.fit(generator.normal(size=(100, 5)), np.arange(100) % 2)
-    second = privacy_cost(model, 100, 5)
-    assert not second.affordable
-    assert second.left == pytest.approx(0.3)
-    assert "not covered" in str(second)

@@ -1,4 +1,4 @@
-"""What an audit found, as numbers and a picture."""
+"""What an audit found."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.assurance.audit.events import attainable
-from confrere.extras import extra
 from confrere.views import Pairs, Panel, Shown, Span, Tone, Word
-
-_COLOURS = ("#0072b2", "#d55e00")  # distinguishable without red-green vision
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class AuditResult(Shown):
     #: it is less likely.
     likely: tuple[int, int]
     rare: tuple[int, int]
-    #: The statistic in the counting runs on those two data sets, for :meth:`plot`.
+    #: The statistic in the counting runs on those two data sets.
     values: tuple[NDArray[np.float64], NDArray[np.float64]] = field(repr=False)
     threshold: float  #: Where the event cuts the statistic
     above: bool  #: Whether the event is the part above
@@ -81,39 +78,3 @@ class AuditResult(Shown):
         }
         verdict = "refuted" if self.refuted else "not refuted"
         return Panel(Word(f"Audit: {verdict}", tone), [Pairs(told)])
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the statistic's distributions on both data sets, the event shaded; return axes."""
-        plt = extra("plot", "matplotlib.pyplot")
-
-        if ax is None:
-            _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-        pooled = np.concatenate(self.values)
-        low, high = np.quantile(pooled, [0.002, 0.998])
-        low, high = min(low, self.threshold), max(high, self.threshold)
-        pad = 0.05 * (high - low) or 1.0
-        edges = np.linspace(low - pad, high + pad, 81)
-        for values, colour, label, (hits, runs) in zip(
-            self.values,
-            _COLOURS,
-            ("where the event is likely", "on the neighbour"),
-            (self.likely, self.rare),
-            strict=True,
-        ):
-            shown = np.clip(values, edges[0], edges[-1])
-            weights = np.full(len(shown), 1 / len(shown))
-            text = f"{label}: {hits} of {runs}"
-            ax.hist(shown, edges, weights=weights, color=colour, alpha=0.25, histtype="stepfilled")
-            ax.hist(shown, edges, weights=weights, color=colour, histtype="step", label=text)
-        ends = (self.threshold, edges[-1]) if self.above else (edges[0], self.threshold)
-        ax.axvspan(*ends, color="0.5", alpha=0.15, lw=0, label=f"event: {self.event}")
-        ax.set_xlim(edges[0], edges[-1])
-        ax.set_xlabel(self.event.rsplit(" ", 2)[0])
-        ax.set_ylabel("share of runs")
-        claim = "" if self.claimed is None else f", claimed {self.claimed:g}"
-        found = f"epsilon ≥ {self.epsilon:.2f}{claim}  ({self.confidence:.1%} confidence)"
-        ax.set_title(f"{found}\n{self.pair}", fontsize=10)
-        ax.set_ylim(0, ax.get_ylim()[1] * 1.35)
-        ax.legend(frameon=False, fontsize=8, loc="upper left")
-        ax.spines[["top", "right"]].set_visible(False)
-        return ax

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 from confrere.assurance.inference import ASKED, infer
@@ -41,7 +40,6 @@ def plan(
     odds_ratios: Annotated[
         bool, "With --schema: how far their intervals would reach, of a fit for inference."
     ] = False,
-    picture: Annotated[Path | None, "Draw it into this file."] = None,
 ) -> Answer:
     """Say what to expect of a private model before any data are touched; spends nothing."""
     found = planned(
@@ -89,12 +87,8 @@ def plan(
             ahead = infer(fit, n_samples=records, epsilon=ASKED * epsilon)
             told.append(ahead)
             also["odds_ratios"] = ahead.quality()
-    if picture is not None:
-        found.plot().figure.savefig(picture, dpi=150)
     return Answer(
-        "" if picture is None else f"drawn in {picture}",
-        {"epsilon": epsilon, "expected_auc": _told(found.expected), **(areas | also)},
-        told,
+        "", {"epsilon": epsilon, "expected_auc": _told(found.expected), **(areas | also)}, told
     )
 
 
