@@ -71,7 +71,10 @@ def _built(told: dict[str, Any]) -> Model:
     }
     if told["kind"] == "linear":
         return Linear(coef=told["coef"], intercept=told["intercept"], **common)
-    groups = tuple(LowLevelModel(**one) for one in told["groups"])
+    try:
+        groups = tuple(LowLevelModel(**one) for one in told["groups"])
+    except TypeError:
+        raise wrong("groups", "must be groups, each with every part and no other") from None
     own: dict[str, Any] = {name: told[name] for name in ("coef", "intercept", "combine")}
     return Stack(groups=groups, **own, **common)
 
