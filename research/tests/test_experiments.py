@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 from confrere_research import (
     Record,
     commands,
-    load_spec,
     load_specs,
     read_records,
     records_path,
@@ -18,29 +17,10 @@ from confrere_research import (
 from confrere_research import report as reporting
 from confrere_research import runner as running
 from confrere_research.__main__ import app
-from confrere_research.methods import METHODS
-from confrere_research.problems import PROBLEMS
 from confrere_research.report import recorded, write_report
 from confrere_research.spec import Cell, read_spec
 from confrere_research.verdicts import judge
 from research.tests.conftest import FACTS
-
-
-@pytest.mark.parametrize("item", sorted(load_specs()))
-def test_specifications_name_what_exists(item):
-    spec = load_spec(item)
-    assert spec.problem in PROBLEMS
-    assert {method.run for method in spec.methods} <= set(METHODS)
-    names = {(method.name, method.variant) for method in spec.methods}
-    for claim in spec.claims:
-        assert tuple(claim["method"]) in names
-        assert tuple(claim.get("than", claim["method"])) in names
-        assert set(claim.get("at", spec.epsilons)) <= set(spec.epsilons)
-    for published in spec.published:
-        assert (published.method, "corrected") in names
-        if spec.published_at == "epsilon":
-            assert len(published.values) == len(spec.epsilons)
-        assert not published.sd or len(published.sd) == len(published.values)
 
 
 def run(out, **settings):

@@ -19,7 +19,7 @@ from confrere.methods import PublicFacts
 from confrere.methods.priors import CheckedPlan
 from confrere.schema import Category, Flag, Label, PublicSchema
 from confrere_federation.studies.running import Learning, cost_of
-from confrere_federation.studies.study_file import estimator_for, read_study, write_template
+from confrere_federation.studies.study_file import read_study, write_template
 from tests.contracts.catalogue import PRIVATE, parameters
 from tests.world import covering
 
@@ -214,11 +214,3 @@ def test_a_study_says_the_price_of_every_size_and_every_outcome(example, name, s
         assert_within(plan, promise)
     assert exact(plan.guarantee().epsilon) <= exact(promise.epsilon)
     assert exact(plan.guarantee().delta) <= exact(promise.delta)
-
-
-@pytest.mark.parametrize("delta", [0.0, DELTA])
-def test_a_study_of_an_average_near_experts_says_the_price_of_every_outcome(example, delta):
-    study = study_with(example, "average", prior='"experts"', delta=delta)
-    for counts in ({"a": 60, "b": 60}, {"a": 30_000, "b": 30_000, "c": 30_000}):
-        facts = PublicFacts(n_samples=sum(counts.values()), n_features=0, sizes=counts)
-        assert_within(estimator_for(study, study.method).plan(facts), cost_of(study))

@@ -8,7 +8,7 @@ import pytest
 from confrere.assurance.audit.densities import densities
 from confrere.assurance.audit.estimator import prepared
 from confrere.audit import hardest_case
-from confrere.catalogue import CATALOGUE, PRINTED, find_method
+from confrere.catalogue import CATALOGUE, find_method
 from confrere.errors import InvalidParameter
 from confrere.simulation import SeededSource
 from confrere_federation.parties.requests import OPERATIONS
@@ -21,18 +21,6 @@ PAGES = "\n".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
 
 def every(methods):
     return pytest.mark.parametrize("method", methods.values(), ids=methods)
-
-
-AS_PRINTED = """PLR PLR(target) Direct PST-S PST-F(U) PST-F(W) PLR-FS PST-H(U) PST-H(W) PPHTL
-SimComb PPTL-FS(R) PPTL-FS(W) SourceD vote soft avg Laplace OFPA OFAA"""
-
-
-@pytest.mark.parametrize("name", AS_PRINTED.split())
-def test_a_name_that_a_paper_prints_is_a_name_in_any_case(name):
-    found = [find_method(one) for one in (name, name.lower(), name.upper(), name.swapcase())]
-    assert len({one.name for one in found}) == 1
-    assert isinstance(found[0].make(), found[0].estimator)
-    assert name in PRINTED
 
 
 def test_what_is_no_method_says_what_it_is_or_what_is_near():

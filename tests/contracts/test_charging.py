@@ -85,23 +85,6 @@ class TestEveryEstimator:
         assert not first.simulated_
 
 
-def test_every_fit_of_a_search_pays_its_delta(tmp_path):
-    ledger = Ledger(tmp_path / "budget.ledger")
-    ledger.open_account("study", epsilon=10.0, delta=1e-5)
-    model = PrivateLogisticRegression(epsilon=0.25, delta=1e-06, budget=ledger["study"])
-    search = GridSearchCV(model, {"alpha": [1e-2, 1e-1]}, cv=5, error_score="raise")
-    with pytest.warns(PrivacyWarning), pytest.raises(BudgetExceeded, match="delta"):
-        search.fit(X, Y)
-    # Ten fits would be covered; the refit of the best is one too many.
-    assert ledger.count() == 0
-    search.refit = False
-    with pytest.warns(PrivacyWarning):
-        search.fit(X, Y)
-    assert [entry.guarantee.delta for entry in ledger.entries("study")] == [1e-6] * 10
-    with pytest.raises(BudgetExceeded, match="delta"):
-        clone(model).fit(X, Y)
-
-
 @pytest.mark.parametrize(("n_jobs", "seed"), [(None, None), (2, 0)])
 def test_a_search_that_the_cap_does_not_cover_spends_nothing(ledger, n_jobs, seed):
     model = PrivateLogisticRegression(epsilon=0.5, budget=ledger["study"], random_state=seed)

@@ -15,7 +15,6 @@ import confrere
 from confrere import AddRemove, Ledger, PrivateLogisticRegression
 from confrere.errors import InvalidParameter, PrivacyWarning, SimulatedRelease, UncappedRelease
 from confrere.estimators import ReleasedClassifier
-from confrere.estimators.base import RENAMED
 from confrere.kernel.release import Ticket
 from confrere.kernel.streams import RandomSource
 from confrere.model import Model
@@ -47,16 +46,6 @@ def test_the_constructor_has_the_common_words_and_few_others(estimator):
     assert len(parameters) <= 17
     described = inspect.getdoc(estimator).split("Parameters\n----")[1].split("Attributes\n----")[0]
     assert set(re.findall(r"^(\w+) : ", described, re.MULTILINE)) == set(parameters)
-
-
-@pytest.mark.parametrize("name", RENAMED)
-def test_an_old_parameter_says_what_has_come_in_its_place(name):
-    for make in (
-        confrere.PrivateLogisticRegression,
-        confrere.PrivateLogisticRegression().set_params,
-    ):
-        with pytest.raises(TypeError, match=re.escape(RENAMED[name])):
-            make(**{name: 1})
 
 
 def constant(draw):

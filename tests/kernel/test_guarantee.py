@@ -49,16 +49,3 @@ def test_what_follows_is_covered_or_refused():
     for dearer in (math.nextafter(0.75, 1), 2.0):
         with pytest.raises(CompositionError):
             then.after(dearer)
-
-
-def test_a_number_is_read_once():
-    """Attack: one that passes the check and is another one in the row."""
-
-    class Two(float):
-        def __float__(self):
-            self.read = getattr(self, "read", 0) + 1
-            return 1e-6 if self.read == 1 else 5.0
-
-    made = Guarantee(Two(1.0), Two(1e-6))
-    assert (made.epsilon, made.delta) == (1e-6, 1e-6)
-    assert type(made.epsilon) is type(made.delta) is float

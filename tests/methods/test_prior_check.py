@@ -12,7 +12,6 @@ from confrere import (
 )
 from confrere.assurance.audit.densities import densities_of
 from confrere.assurance.audit.exact import _largest, minimiser
-from confrere.data.cells import Coded, stored
 from confrere.errors import CompositionError
 from confrere.estimators import designed
 from confrere.kernel.guarantee import Neighbours, exact
@@ -136,15 +135,6 @@ def test_no_record_moves_the_sum_further_than_the_sensitivity(relation, size, ba
         else:
             worst = max(worst, *(abs(part - other) for other in parts.values()))
     assert worst == check.sensitivity <= 2 * LEVELS
-
-
-def test_a_score_is_the_same_however_many_other_rows_there_are():
-    # One row more, and codes were measured otherwise: parts at a half all moved at once.
-    rng = np.random.default_rng(1)
-    tables = tuple(rng.normal(size=(4, 3)) for _ in range(4))
-    rows = Coded(tuple(stored([rng.integers(0, 4, 2048) for _ in tables], [4] * 4)), tables)
-    prior = priors.Prior(rng.normal(size=12), data_norm=0.7)
-    assert np.array_equal(prior.scores(rows)[:-1], prior.scores(rows[:-1]))
 
 
 @pytest.mark.parametrize("kind", [FeatureStackingClassifier, CollaborativeClassifier])

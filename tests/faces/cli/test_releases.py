@@ -10,12 +10,6 @@ from confrere.release.folder import write_folder
 from confrere.release.release import release_files
 
 
-def test_verify_with_study_and_ledger(line, fitted):
-    answer = line.json("verify", fitted, "--study", "study.toml", "--ledger", "local/main.ledger")
-    assert len(answer["data"]["checked"]) == 5
-    assert "give --key" in answer["message"]
-
-
 @pytest.mark.parametrize(
     ("words", "place"),
     [

@@ -14,40 +14,9 @@ import httpx
 import pytest
 
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Guarantee
-from confrere.ledger import Ledger
 from confrere_federation.commands.dashboard import dashboard
-from confrere_federation.dashboard.state import Book, Place, Run, last_lines, person_totals
+from confrere_federation.dashboard.state import Place, Run, last_lines
 from confrere_federation.progress import STATUS
-
-A, B = ("a", "ab" * 32), ("b", "cd" * 32)
-
-
-def book(tmp_path, name, *accounts):
-    ledger = Ledger(tmp_path / f"{name}.ledger")
-    for account, facts, charges in accounts:
-        ledger.open_account(account, **facts)
-        for epsilon, study in charges:
-            told = {"unit": facts.get("unit", "record")}
-            ledger.charge(account, Guarantee(epsilon, **told), purpose="fit", study=study)
-    return Book(Place(ledger.path, name))
-
-
-def test_a_person_pays_in_every_account_and_for_every_row(tmp_path):
-    books = [
-        book(tmp_path, "one", ("x", {"epsilon": 5.0}, [(0.1, A), (0.2, B), (0.4, None)])),
-        book(tmp_path, "two", ("y", {}, [(0.3, A)]), ("z", {"unit": "party"}, [(1.0, B)])),
-    ]
-    known = {A[1]: ("patient", 2), B[1]: ("patient", 1)}
-    record, party = person_totals(books, known)
-    # 2 x 0.1 + 0.2 + 0.4 in one, 2 x 0.3 in the other: exact sums of decimals.
-    assert (record.paid, record.accounts, record.unknown) == (1.4, 2, 1)
-    assert record.people == "patient"
-    assert record.this_year == 1.4  # never shown as more than in all
-    assert (party.unit, party.paid) == ("party", 1.0)
-    old = person_totals(books, known, year=2020)
-    assert [one.this_year for one in old] == [0.0, 0.0]
-
 
 # -- runs ----------------------------------------------------------------------------------------
 

@@ -1,15 +1,12 @@
 import hashlib
 import json
 import pickle
-import re
 import shutil
 import subprocess
 
 import pytest
 
 from confrere.errors import InvalidParameter, InvalidRelease, SimulatedRelease
-from confrere.model.model_json import TOLERANCE
-from confrere.model.models import LARGEST
 from confrere.release import (
     Release,
     Simulated,
@@ -19,10 +16,7 @@ from confrere.release import (
     verify_release,
 )
 from confrere.release import folder as folder_module
-from confrere.release.card import SCHEMA
 from confrere.release.folder import write_folder
-from confrere.release.release import README
-from confrere.release.signing import NAMESPACE
 from tests.world import each
 
 
@@ -143,17 +137,3 @@ def test_a_partner_needs_none_of_this(release, tmp_path, key_pair):
                 subprocess.run(
                     command, cwd=folder, stdin=sums_file, check=True, capture_output=True
                 )
-
-
-def test_the_text_of_the_readme_is_part_of_the_format(release, stack_release, tmp_path):
-    """Releases are compared with it: another text needs another version of the card's schema."""
-    digest = "8f80643342aa5c939188d5b011f487d2f8ae8d05c161405c0b65caeb51b37568"
-    assert (SCHEMA, hashlib.sha256(README).hexdigest()) == ("confrere-card/5", digest)
-    for number, one in enumerate((release, stack_release)):
-        assert (one.save(tmp_path / str(number)) / "README.md").read_bytes() == README
-    text = README.decode()
-    named = {"card.json", "model.npz", "model.json", "study.toml", "SHA256SUMS"}
-    assert set(re.findall(r"`(\w+\.\w+|SHA256SUMS)`", text)) == named
-    assert f"-n {NAMESPACE}" in text
-    assert f"agree\nto {TOLERANCE}," in text
-    assert f"-{LARGEST:.0e}".replace("+", "") in text

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter
-from confrere.kernel.guarantee import Guarantee, Neighbours, Unit
+from confrere.kernel.guarantee import Guarantee, Unit
 from confrere.ledger import Ledger
 from confrere.release import Spending, detection_bound
 from confrere.views import shown, shown_down
@@ -35,14 +35,6 @@ def test_a_party_pays_once_per_answer():
     assert Spending(Guarantee(0.1), None, {"a": receipts[:1]}).parties["a"] is receipts[0]
     seeded = own.charge("a", Guarantee(0.1), purpose="round", simulated=True)
     assert Spending(Guarantee(0.75), None, {"a": (*receipts, seeded)}).simulated
-
-
-@pytest.mark.parametrize(
-    "other", [Guarantee(1.0, unit=Unit.PARTY), Guarantee(1.0, neighbours=Neighbours.ADD_REMOVE)]
-)
-def test_a_record_of_something_else_is_refused(other):
-    with pytest.raises(InvalidParameter, match="another unit or other neighbours"):
-        Spending(Guarantee(1.0), None, {"a": other})
 
 
 def test_a_party_is_one_unit():

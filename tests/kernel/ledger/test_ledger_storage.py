@@ -19,15 +19,6 @@ from confrere.ledger import Ledger
 
 class TestWhatIsNoLedger:
     @pytest.mark.parametrize(
-        "text", ["epsilon spent: a little\n" * 100, "SQLite format 3\0", "x", "\n", "[1]\n", ""]
-    )
-    def test_a_text_file(self, path, text):
-        path.write_text(text)
-        with pytest.raises(NotALedger, match=r"books\.ledger: it is not a ledger"):
-            Ledger(path)
-        assert path.read_text() == text
-
-    @pytest.mark.parametrize(
         ("place", "told"),
         [
             (".", "not a file"),
@@ -179,10 +170,6 @@ class TestEphemeral:
         path = Path(_run(script))
         assert path.name == "ephemeral.ledger"
         assert not path.parent.exists()
-
-
-def test_folders_of_one_mount_are_put_back_together(tmp_path):
-    assert shared_storage(tmp_path / "books", tmp_path / "not there" / "yet") == "mount"
 
 
 def test_another_file_system_is_another_place(tmp_path):

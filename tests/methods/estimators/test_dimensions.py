@@ -1,14 +1,11 @@
 """Alone and together: geometry, law, classes, prior and relation are values of all."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from confrere import CollaborativeClassifier, PrivateLogisticRegression
 from confrere.assurance.audit.exact import exact_audit
-from confrere.catalogue import find_method
 from confrere.data.frame import l1_reach
-from confrere.estimators import designed
 from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
 from confrere.methods.geometry import SchemaGeometry
@@ -16,10 +13,6 @@ from confrere.schema import Category, Number, PublicSchema
 
 N = 240
 _draw = np.random.default_rng(0)
-X = _draw.normal(size=(N, 4))
-PARTY = np.repeat(np.arange(4), N // 4)
-Y = {2: (X[:, 0] + _draw.normal(size=N) > 0).astype(int), 3: np.digitize(X[:, 0], [-0.5, 0.5])}
-TABLE = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": np.where(X[:, 2] > 0, "x", "y")})
 SCHEMA = PublicSchema(
     (
         Number("a", bounds=(-3, 3), curve=False),
@@ -27,30 +20,6 @@ SCHEMA = PublicSchema(
         Category("c", values=("x", "y", "z")),
     )
 )
-METHODS = ("plr", "average", "ofpa", "ofaa", "laplace", "sums")
-COLUMNS = {"l2": 4, "schema": 8}
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("geometry", ["l2", "schema"])
-@pytest.mark.parametrize("classes", [2, 3])
-def test_a_strong_ridge_returns_the_prior(method, geometry, classes):
-    known = np.zeros((classes, COLUMNS[geometry]))
-    known[:, 0] = np.linspace(-1, 1, classes)
-    level = -1.0 if classes == 2 else np.log([0.5, 0.2, 0.3])
-    model = designed(
-        find_method(method).make(epsilon=1e6, alpha=1e5, geometry=geometry, random_state=0),
-        classes=list(range(classes)),
-        prior=known if classes > 2 else known[1],
-        prior_check=False,
-        prior_intercept=level,
-        **({"data_norm": 3.0} if geometry == "l2" else {"schema": SCHEMA}),
-    )
-    parties = {} if method == "plr" else {"party": PARTY}
-    model.fit(TABLE if geometry == "schema" else X, Y[classes], **parties)
-    assert model.coef_ == pytest.approx(known[-len(model.coef_) :], abs=2e-3)
-    if classes > 2:
-        assert model.intercept_ == pytest.approx(level - level.mean(), abs=2e-2)
 
 
 def planned(**settings):

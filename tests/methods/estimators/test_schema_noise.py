@@ -4,12 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from confrere import AddRemove, CollaborativeClassifier
 from confrere.catalogue import find_method
 from confrere.errors import InvalidParameter
 from confrere.methods.allowance import allowance
 from confrere.methods.geometry import SchemaGeometry, choose_form
-from confrere.methods.plan import PublicFacts
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
 
 LABEL = Label("y", positive=1, negative=0)
@@ -79,25 +77,6 @@ def test_a_category_of_a_stranger_s_schema_fills_no_memory():
         SchemaGeometry(schema.encoder(form="linear")).frame(allowed)
     few = PublicSchema((Category("icd", values=("a", "b")), Number("age", bounds=(18, 100))))
     assert choose_form(few, "auto", allowed) != "standardised"
-
-
-def unequal(sizes, epsilon=0.25, **hidden):
-    """Return the form that an average of parties of these sizes takes."""
-    ids = np.repeat(np.arange(len(sizes)), sizes)
-    model = CollaborativeClassifier(epsilon=epsilon, schema=SCHEMA, random_state=0, **hidden)
-    plan, _ = model.prepare(table(len(ids)), None, party=ids)
-    priced = model.plan(PublicFacts(n_samples=0, n_features=0, sizes=dict(enumerate(sizes))))
-    assert plan.encoder.form == priced.encoder.form  # as a study asks, which has sizes alone
-    return plan.encoder.form
-
-
-def test_small_parties_beside_a_large_one_take_no_curves_away():
-    """The form follows from how many parties of one size these are worth."""
-    assert unequal([3000]) == unequal([2960] + [2] * 20) == "curves"
-    assert unequal([150] * 20) == "linear"
-    # Sizes that are hidden decide nothing.
-    forms = {unequal(s, neighbours=AddRemove(3000)) for s in ([2960] + [2] * 20, [140] * 21)}
-    assert len(forms) == 1
 
 
 def parts(rows, count=3):
