@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise, product, starmap
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from scipy import linalg, special
@@ -588,7 +588,7 @@ class Intervals(Measured):
 
     @override
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
-        codes = _vertices(X)
+        codes = _vertices(cast("Coded", X))
         if self.sums is None:
             found = self.space.summed(codes)
         else:

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -53,9 +53,10 @@ from confrere.data.cells import (
 )
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.schema import PublicSchema
-from confrere.data.tables import RowTable, check_engine, coded, opened_engine
+from confrere.data.tables import Batch, RowTable, check_engine, coded, opened_engine
 from confrere.errors import InvalidData, InvalidParameter, PrivacyWarning
 from confrere.kernel.guarantee import Guarantee, added, check_bound, check_epsilon
+from confrere.kernel.losses import Labels as LabelArray
 from confrere.kernel.release import paying
 from confrere.ledger import Budget, Ledger, Receipt, default_ledger, payer
 from confrere.methods.design import AddRemove, Settings, design
@@ -70,7 +71,7 @@ from confrere.simulation import Seed, SeededSource
 
 # --- parameters ---
 
-Check = Callable[[Any, str], object]
+Check = Callable[[object, str], object]
 
 
 _Kind = TypeVar("_Kind", bound=type)
@@ -221,7 +222,7 @@ class KnownParameters:
     n_features_in_: int
     sources_: tuple[Release, ...] = ()
     _rows: Callable[[Any], Any]  #: Those that the model reads
-    _learned: Callable[[Any, object], tuple[NDArray[Any], NDArray[Any]]]
+    _learned: Callable[[Any, object], tuple[LabelArray, NDArray[np.generic]]]
     _design: Mapping[str, object] = MappingProxyType({})  #: What :func:`designed` has set
 
     def __new__(cls, *args: object, **parameters: object) -> Self:  # noqa: ARG004, D102
@@ -448,14 +449,14 @@ def _planned(estimator: object) -> tuple[str, str, list[tuple[float, float]]] | 
     return None
 
 
-def _ends_in(model: Any, estimator: object) -> bool:
+def _ends_in(model: object, estimator: object) -> bool:
     """Whether a model is an estimator, or a pipeline that ends in it."""
     while isinstance(model, _loaded("sklearn.pipeline", "Pipeline")):
         model = model.steps[-1][1]
     return model is estimator
 
 
-def _price(candidate: dict[str, Any], estimator: object) -> tuple[float, float]:
+def _price(candidate: Mapping[str, object], estimator: object) -> tuple[float, float]:
     """Return epsilon and delta of one fit; nothing, if it will be refused for what they are."""
     told = vars(estimator) | {name.split("__")[-1]: one for name, one in candidate.items()}
     with suppress(ValueError, TypeError):
@@ -523,7 +524,7 @@ class Predicting(KnownParameters):
             raise InvalidParameter("risk is for two classes; of more use predict_proba.")
         return np.asarray(self.model_.predict_proba(rows)[:, 1])
 
-    def predict(self, X: object) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[np.generic]:
         """Return the most probable class of every row."""
         rows = self._rows(X)
         codes = self.model_.codes(self.model_.decision_function(rows))
@@ -553,7 +554,7 @@ def _order(model: Model) -> NDArray[np.intp]:
     return np.argsort(np.asarray(model.labels), kind="stable")
 
 
-def sorted_labels(model: Model) -> NDArray[Any]:
+def sorted_labels(model: Model) -> NDArray[np.generic]:
     """Return the names of the classes in scikit-learn's order."""
     return np.sort(np.asarray(model.labels), kind="stable")
 
@@ -770,8 +771,8 @@ class PrivateEstimator(KnownParameters, BaseEstimator):  # type: ignore[misc]
         if self.budget is None:
             ledger, account = payer(None, guarantee)
         simulation = None if self.random_state is None else SeededSource(self.random_state)
-        how: dict[str, Any] = {"event": event, "purpose": f"fit {type(self).__name__}"}
-        with paying(ledger, account, guarantee, simulation=simulation, **how) as ticket:
+        paid, named = partial(paying, event=event, purpose=f"fit {type(self).__name__}"), account
+        with paid(ledger, named, guarantee, simulation=simulation) as ticket:
             learned = plan.run(data, ticket)
             model = learned if isinstance(learned, Model) else learned[0]
             model = model if self.schema is None else self._encoding_model(model)
@@ -887,7 +888,7 @@ class PrivateEstimator(KnownParameters, BaseEstimator):  # type: ignore[misc]
 
     def _coded(
         self, encoder: SchemaEncoder, X: object, y: object
-    ) -> tuple[Coded, NDArray[Any], SchemaEncoder]:
+    ) -> tuple[Coded, NDArray[np.generic], SchemaEncoder]:
         """Return rows and labels of a raw table in any container, and what encodes so many."""
         if isinstance(X, RowTable):
             codes, labels = self._read(encoder, X, y)
@@ -927,7 +928,7 @@ class PrivateEstimator(KnownParameters, BaseEstimator):  # type: ignore[misc]
             return self.model_.encoded(X)
         return self._checked(X, dtype=np.float64, reset=False)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._sparse
         return tags
@@ -945,7 +946,7 @@ class PrivateClassifier(Predicting, ClassifierMixin, PrivateEstimator):  # type:
 
     classes: Labels = None
 
-    def _learned(self, labels: Container, y: object) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _learned(self, labels: Container, y: object) -> tuple[LabelArray, NDArray[np.generic]]:
         if self._encoder() is not None:
             return encode_labels(labels, classes := self._classes(labels)), classes
         labels = plain_labels("y", labels)
@@ -954,7 +955,7 @@ class PrivateClassifier(Predicting, ClassifierMixin, PrivateEstimator):  # type:
         classes = declared_classes(self.classes, y, simulated=self.random_state is not None)
         return encode_labels(labels, classes), classes
 
-    def _classes(self, y: object) -> NDArray[Any]:
+    def _classes(self, y: object) -> NDArray[np.generic]:
         encoder = self._encoder()
         outcome = None if encoder is None else encoder.schema.outcome
         if outcome is None:
@@ -993,7 +994,7 @@ class LinearClassifier(PrivateClassifier):
         """Released intercepts."""
         return np.asarray(self.model_.intercept)
 
-    def summary(self) -> Any:
+    def summary(self) -> object:
         """Return coefficients per public unit: a data frame, or without pandas its columns."""
         check_is_fitted(self)
         return summarised(self.model_).frame()
@@ -1004,12 +1005,12 @@ class LinearClassifier(PrivateClassifier):
         return scorecard(self.model_, doubling, level)
 
 
-def _coding(encoder: SchemaEncoder, label: str | None, batch: Any) -> list[NDArray[Any]]:
+def _coding(encoder: SchemaEncoder, label: str | None, batch: Batch) -> list[NDArray[np.generic]]:
     """Return codes and labels of some rows; a label that no schema declares has its column said."""
     return [*encoder.codes(batch), _labels(encoder, batch, label and batch[label])]
 
 
-def _labels(encoder: SchemaEncoder, X: object, y: object) -> NDArray[Any]:
+def _labels(encoder: SchemaEncoder, X: object, y: object) -> NDArray[np.generic]:
     outcome = encoder.schema.outcome
     if y is None and (outcome is None or not is_table(X)):
         raise InvalidData(NO_LABELS)
@@ -1029,7 +1030,7 @@ def designed(model: _Model, /, **settings: object) -> _Model:
 
     Nothing here is needed for privacy; see :class:`confrere.methods.design.Settings`.
     """
-    known: Any = model.get_params(deep=False)
+    known = model.get_params(deep=False)
     model.set_params(**{name: settings.pop(name) for name in settings.keys() & known.keys()})
     if settings:
         model._design = {**model._design, **settings}

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import assert_all_finite
+from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -98,7 +98,7 @@ class PrivateLogisticRegression(LinearClassifier):
     engine: RowEngine = None
     data_norm: Bound = 1.0
 
-    _dtype: ClassVar[Any] = [np.float64, np.float32]
+    _dtype: ClassVar[object] = [np.float64, np.float32]
     _kind = "plr"
 
 
@@ -161,7 +161,7 @@ class ReleasedClassifier(Predicting, ClassifierMixin, BaseEstimator):  # type: i
         return self._opened[1]
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> NDArray[np.generic]:
         """The labels, sorted."""
         return sorted_labels(self.model_)
 
@@ -176,7 +176,7 @@ class ReleasedClassifier(Predicting, ClassifierMixin, BaseEstimator):  # type: i
     def __sklearn_is_fitted__(self) -> bool:
         return self.source is not None
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         return tags
@@ -207,7 +207,7 @@ class FromSources(PrivateClassifier):
 
     _source_kinds: ClassVar[tuple[str, ...]]
 
-    def _pay_and_learn(self, plan: Any, data: Any) -> Self:
+    def _pay_and_learn(self, plan: Any, data: LabelledTable) -> Self:
         """Keep what records are expected to add to the sources, and warn where that is little."""
         fit = getattr(plan, "likely", plan)
         gain = None if fit.expected is None else fit.expected.gain(fit.known)
@@ -753,7 +753,7 @@ class MultipartyClassifier(LinearClassifier):
         if learned[1] is not None:
             self.statistic_ = learned[1]
 
-    def faults(self, X: object, y: object, party: ArrayLike | None = None) -> dict[Any, str]:
+    def faults(self, X: object, y: object, party: ArrayLike | None = None) -> dict[object, str]:
         """Return the parties that ``fit`` would leave out, and why; spends nothing.
 
         About the data themselves: for whoever holds them, not to be published.

@@ -140,7 +140,7 @@ def evaluation_rows(
     label: str | None = None,  # The label's column, where the release carries no schema
     # Whose row it is, where there is no study in the folder; one row per unit then.
     unit_column: str | None = None,
-) -> Iterator[tuple[Container, NDArray[Any] | None]]:
+) -> Iterator[tuple[Container, NDArray[np.generic] | None]]:
     """Return some rows after the other, with labels, on which a release is to be measured.
 
     Surplus rows of a unit are dropped, as the study in the release's folder says.

@@ -30,7 +30,7 @@ from confrere.kernel.accountants import (
     jacobian,
 )
 from confrere.kernel.guarantee import Neighbours, check_epsilon, exact
-from confrere.kernel.losses import Logistic, Loss, loss_of
+from confrere.kernel.losses import Labels, Logistic, Loss, loss_of
 from confrere.kernel.measurements import (
     SOLVER_SHARE,
     Columns,
@@ -39,7 +39,7 @@ from confrere.kernel.measurements import (
     RowCount,
     exposed,
 )
-from confrere.kernel.norms import HiddenSize, Norm
+from confrere.kernel.norms import HiddenSize, Norm, Rows
 from confrere.solver.descent import Descent
 
 #: Ridge on the mean loss, or the public rule.
@@ -50,9 +50,8 @@ Alphas = Alpha | ArrayLike
 #: Who looks for minimisers: measurements certify what it finds.
 SOLVER = Descent()
 
-#: By how much the automatic ridge's floor is raised for more than two classes. Chosen on training
-#: rows of two tables and on two others, by regressions, averages and stacks together: 10/epsilon
-#: has .006 less accuracy than 20/epsilon, 15/epsilon .002 less, 30/epsilon as much.
+#: By how much the automatic ridge's floor is raised for more than two classes: on four tables half
+#: of it has .006 less accuracy, half as much again no more.
 MANY_CLASSES = 10.0
 
 #: By its name: what two classes have.
@@ -61,8 +60,8 @@ LOSSES: dict[LossName, Logistic] = {"logistic": Logistic(), "capped": Logistic(0
 
 
 def problem(
-    X: Any,
-    y: Any,
+    X: Rows,
+    y: Labels,
     loss: Loss,
     ridge: float,
     *,
@@ -296,10 +295,8 @@ DRIFT = 0.02
 #: than expected has most to say.
 APART = 0.1
 
-#: What one linear model of a source misses besides, as the same share: it is not what the model
-#: above says that every column's weight is known as well as the others'. Chosen on simulated
-#: hospitals, on other states and on tables cut into branches; stacks, whose groups divide columns
-#: by importance, lose with it.
+#: What one linear model of a source misses besides, as the same share: measured, since columns are
+#: not known equally well (docs/proofs/prior_check.md). Stacks, which divide columns, lose with it.
 MISSED = 0.5
 
 

@@ -24,6 +24,7 @@ from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import check_delta
 from confrere.kernel.guarantee import Guarantee, Neighbours, Split
 from confrere.kernel.ledger import Receipt
+from confrere.kernel.losses import Labels as Labels
 from confrere.kernel.measurements import Picked, RowCount, SecureSum
 from confrere.kernel.norms import HiddenSize
 from confrere.kernel.streams import RandomSource
@@ -31,8 +32,7 @@ from confrere.ledger.compose import Apart
 from confrere.methods.plan import LabelledTable, Term
 from confrere.solver.row_blocks import Engine
 
-Rows = Any  #: As encoded: an array, or what is read like one
-Labels = NDArray[Any]  #: Signs of two classes, codes of more
+Rows = Floats | Coded  #: As encoded, before a frame
 Reader = Engine | None  #: Who reads rows that are many
 Arrays = dict[str, NDArray[Any]]
 Receipts = Mapping[str, tuple[Receipt, ...]]
@@ -113,7 +113,9 @@ class Sizes:
         return HiddenSize(self.total) if self.hidden else self.total
 
 
-def party_codes(party: ArrayLike | None, n_samples: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def party_codes(
+    party: ArrayLike | None, n_samples: int
+) -> tuple[NDArray[np.generic], NDArray[np.intp]]:
     if party is None:
         return np.array(["all"]), np.zeros(n_samples, dtype=np.intp)
     ids = np.asarray(party)
@@ -196,7 +198,7 @@ class AskedOfRows(Measured):
         """Return the measurement that a party of that size runs, which knows its price."""
 
     @abstractmethod
-    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
+    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> object:
         """Return what the measurement samples from."""
 
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
@@ -295,7 +297,7 @@ def relation(sizes: Sizes) -> dict[str, Any]:
     return {"neighbours": str(sizes.neighbours), "declared": sizes.part if sizes.hidden else 0}
 
 
-def stacked(answers: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, Any]:
+def stacked(answers: Sequence[Mapping[str, NDArray[np.generic]]]) -> dict[str, Any]:
     every = {name: [one[name] for one in answers] for name in answers[0]}
     alike = {name for name, each in every.items() if len({one.shape for one in each}) == 1}
     return {name: np.stack(each) if name in alike else each for name, each in every.items()}

@@ -20,7 +20,7 @@ import numpy as np
 
 from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates
 from confrere.data.encoding import SchemaEncoder
-from confrere.data.frame import BodyFrame
+from confrere.data.frame import BodyFrame, BoundedRows
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
 from confrere.kernel.losses import Loss, loss_of
@@ -274,7 +274,7 @@ class Weights(AskedOfRows):
         allowed = Allowance(**price, loss=self.loss, count=count)
         return allowed.objective(self.frame.bound, ridge, self.centre)
 
-    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
+    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> object:
         return [self.frame.rows(X, engine)], y
 
 
@@ -291,9 +291,8 @@ class NoisedMinimiser(Weights):
             **{name: getattr(self, name) for name in ("epsilon", "delta", "loss", "centre")},
         )
 
-    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
-        (rows,), y = super().seen(X, y, engine)
-        return rows, y
+    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> object:
+        return self.frame.rows(X, engine), y
 
 
 def noised_minimiser(
@@ -320,7 +319,7 @@ def noised_minimiser(
     changes = 2 if relation_of(n_samples) is Neighbours.REPLACE_ONE else 1
     moved = (changes * loss.slope + 2 * tolerance) / ridge
 
-    def value(X: Rows, y: Labels) -> tuple[Floats]:
+    def value(X: BoundedRows, y: Labels) -> tuple[Floats]:
         """Return the certified minimiser, or else the centre."""
         asked = problem(X, y, loss, ridge, centre=centre)
         return (coordinates(certified(SOLVER, asked, tolerance).reshape(shape)),)
@@ -346,7 +345,7 @@ class PriorQuestion(AskedOfRows):
     def mechanism(self, n_samples: int) -> PriorCheck:
         return PriorCheck(prior=self.prior, epsilon=self.epsilon, n_samples=self.count(n_samples))
 
-    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
+    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> object:
         return self.prior.scores(X), y
 
     def release(self, X: Rows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
@@ -366,10 +365,8 @@ class Averaging(Collaboration):
     #: Every party first answers how far the prior holds; the average is as near to it as the
     #: answers say together.
     checked: bool = False
-    #: What is made of the parties' weights: their mean by records; or, coordinate by coordinate and
-    #: with one vote per party, the mean without the largest and smallest fifth (one at least of
-    #: each), or the median. The last two bound what parties that lie can do, at the cost of what
-    #: sizes tell.
+    #: What is made of the parties' weights: their mean by records; or, coordinate by coordinate,
+    #: one without the largest and smallest fifth, or the median: against parties that lie.
     combine: Combine = "mean"
 
     def __post_init__(self) -> None:
@@ -545,7 +542,7 @@ class ExpandedLoss(AskedOfRows):
             delta=self.delta,
         )
 
-    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> Any:
+    def seen(self, X: Rows, y: Labels, engine: Reader = None) -> object:
         return self.frame.rows(X), y
 
 

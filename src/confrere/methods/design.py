@@ -43,6 +43,7 @@ from confrere.methods.allowance import (
     objective,
     ridge_for,
 )
+from confrere.methods.asking import Colluding, Combine
 from confrere.methods.average import Averaging, Collaboration, Expansion
 from confrere.methods.geometry import (
     GAIN,
@@ -61,6 +62,7 @@ from confrere.methods.plan import (
     LinearPlan,
     ModelPlan,
     PublicFacts,
+    Source,
     Target,
     plan_linear,
 )
@@ -68,7 +70,6 @@ from confrere.methods.priors import (
     UNCHECKED,
     Belief,
     Prior,
-    Source,
     check_sources,
     declared_prior,
     form_of,
@@ -117,7 +118,7 @@ class Settings:
     purpose: Purpose = "prediction"
     neighbours: Literal["replace-one"] | AddRemove = "replace-one"
     schema: PublicSchema | SchemaEncoder | None = None
-    classes: Any = None
+    classes: ArrayLike | None = None
     geometry: GeometryName = "l2"
     data_norm: Any = 1.0
     #: Whether there is a public constant inside the norm's bound, and which, between 0 and 1.
@@ -125,10 +126,10 @@ class Settings:
     intercept_scale: float = 0.4
     alpha: Alphas = "auto"
     ridge_floor: float = 2.0  #: The summed ridge is at least this over epsilon
-    prior: Any = None
+    prior: ArrayLike | None = None
     prior_check: bool = True  #: Whether a noised answer is paid for to how far a prior holds
     #: Log odds to start intercepts from; None is the rule for the schema's base rate
-    prior_intercept: Any = None
+    prior_intercept: Floats | float | None = None
     sources: tuple[Source, ...] = ()
     eta: Any = 0.0
     # Of stacks.
@@ -144,8 +145,8 @@ class Settings:
     # Of several organisations.
     method: str = "average"
     rounds: int = 1
-    combine: Any = "mean"
-    collusion_threshold: Any = "auto"
+    combine: Combine = "mean"
+    collusion_threshold: Colluding = "auto"
     max_retries: int = 0
 
     @property
@@ -176,7 +177,7 @@ class Settings:
         return None if schema is None or schema.outcome is None else schema.outcome.base_rate
 
     @property
-    def level(self) -> Any:
+    def level(self) -> Floats | float:
         """Log odds that intercepts start from: of the base rate that the schema declares."""
         if self.prior_intercept is not None:
             return self.prior_intercept
@@ -190,10 +191,8 @@ class Settings:
         return math.log(rate / (1 - rate))
 
     def allowed(self, n_samples: int, n_classes: int) -> Allowance:
-        count: int | HiddenSize = n_samples
-        if isinstance(self.neighbours, AddRemove):
-            count = HiddenSize(int(self.neighbours.n_samples))
-        price = {"epsilon": self.epsilon, "delta": self.delta, "count": count}
+        hidden = isinstance(self.neighbours, AddRemove) and HiddenSize(self.neighbours.n_samples)
+        price = {"epsilon": self.epsilon, "delta": self.delta, "count": hidden or n_samples}
         return self.learned(n_classes).allowance(**price, cap=LOSSES[self.loss].slope)
 
     def learned(self, n_classes: int) -> Target:
@@ -245,7 +244,7 @@ class Settings:
         plain = isinstance(self.alpha, str) and not self.delta and not self.read
         return self.method == "sums" and plain and n_classes == 2 and self.base_rate is not None
 
-    def _declared(self, n_classes: int) -> Any:
+    def _declared(self, n_classes: int) -> ArrayLike | None:
         """Return the prior; ``"auto"`` is the experts' where they say signs that can be checked."""
         if not isinstance(self.prior, str) or self.prior == "experts":
             return self.prior
@@ -257,7 +256,7 @@ class Settings:
 
     def opinion(
         self, facts: PublicFacts, encoder: SchemaEncoder | None, body: SchemaEncoder | None
-    ) -> tuple[Prior | None, Any]:
+    ) -> tuple[Prior | None, Floats | float]:
         told, level = self._declared(facts.n_classes), self.level
         if told is None and not np.any(level):
             return None, level
@@ -315,7 +314,7 @@ def _shaped(encoder: SchemaEncoder | None) -> SchemaEncoder | None:
     return encoder if encoder is not None and encoder.shaped else None
 
 
-def declared_number(schema: PublicSchema, classes: Any) -> int:
+def declared_number(schema: PublicSchema, classes: ArrayLike | None) -> int:
     declared = classes if schema.outcome is None else schema.outcome.labels
     return 2 if declared is None else max(2, int(np.size(declared)))
 
@@ -565,17 +564,14 @@ def _group_stack(
     near = None if variance is None else Near(variance=variance, base_rate=rate)
     sigmas = own.sigmas(*shares, joint=joint) if own.delta else None
     norms: Sequence[Norm] = rows.bodies or [L2(size) for size in sizes]
-    blocks = []
+    blocks, spread = [], sum(sizes) if joint else None
     for k, alpha in enumerate(_group_ridges(asked.alpha, count)):
-        if rows.frames and alpha == "auto":
-            ridge = rows.frames[k].ridge
-        else:
-            # A group with weight q is a private regression at budget q epsilon; under joint
-            # clipping its rows are shorter, by the square root of its part of the columns.
-            spread = sum(sizes) if joint else None
-            noise = None if sigmas is None else sigmas[k] ** 2
-            how = {"near": near, "share": shares[k], "spread": spread, "noise": noise}
-            ridge = ridge_for(own, sizes[k], alpha, **how)
+        # A group with weight q is a private regression at budget q epsilon; under joint clipping
+        # its rows are shorter, by the square root of its part of the columns.
+        noise = None if sigmas is None else sigmas[k] ** 2
+        how = {"near": near, "share": shares[k], "spread": spread, "noise": noise}
+        shaped = rows.frames and alpha == "auto"
+        ridge = rows.frames[k].ridge if shaped else ridge_for(own, sizes[k], alpha, **how)
         blocks.append(Columns(norms[k], ridge, shares[k], points[k]))
     shape = {"n_samples": own.count, "blocks": tuple(blocks), "loss": own.loss, "joint": joint}
     low = objective(epsilon=own.epsilon, delta=own.delta, **shape)

@@ -4,13 +4,11 @@ A body is a product of cross-polytopes (an interval is one of a single column). 
 ``exp(-||b||)`` for its gauge is ``r U`` with ``r ~ Gamma(d + 1)`` and ``U`` uniform in the body, so
 a coordinate in a factor of ``m`` columns has the variance ``(d+1)(d+2) 2/((m+1)(m+2))``.
 
-The log-odds of a row have the prior variance :data:`LOG_ODDS`, dealt out to the factors by how much
-each of them can matter. A direction of prior variance ``t`` is seen through the curvature
-``h = n v E[x^2]`` of the records and a noise of variance ``s2``: of its signal the share
-``th/(th + 1 + s2/h)`` survives, and ``A = (1 + s2/h) (t R)^{-1}`` is the ridge of the least error.
-The rate of the noise is dealt out to lines, one-hot blocks and bends so that most signal survives,
-:data:`BELIEF` of the way: a wrong guess costs most where it is sure. Constants: docs/geometry.md.
-Nothing here is needed for privacy: docs/proofs/geometry.md.
+A direction of prior variance ``t`` is seen through the curvature ``h = n v E[x^2]`` of the records
+and a noise of variance ``s2``: of its signal the share ``th/(th + 1 + s2/h)`` survives, and
+``A = (1 + s2/h) (t R)^{-1}`` is the ridge of the least error. The rate is dealt out so that most
+signal survives, :data:`BELIEF` of the way. Constants: docs/geometry.md; nothing here is needed for
+privacy: docs/proofs/geometry.md.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Literal, cast
 
 import numpy as np
 from scipy import special
@@ -178,7 +176,7 @@ def varied(factors: Sequence[Factor]) -> float:
     return sum(factor.weight * factor.spread * float(factor.scales.sum()) for factor in told)
 
 
-def surviving(factor: Factor, scale: float, noise: Any, records: float) -> float:
+def surviving(factor: Factor, scale: float, noise: Floats | float, records: float) -> float:
     """Return the signal of one factor that survives; a constant ranks nobody."""
     if factor.kind == "constant":
         return 0.0
@@ -259,22 +257,13 @@ def hedged_shares(
     factors: Sequence[Factor], expected: ExpectedSignal, belief: float = BELIEF
 ) -> dict[Group, float]:
     """Return the shares of the rate that are used; bends keep what the model gives them."""
-    sizes = {
-        group: sum(count * factor.size for factor, count in counts.items())
-        for group, counts in grouped(factors).items()
-    }
-    rest = 1 - expected.shares.get("bends", 0.0)
-    wanted = {
-        group: share**belief * sizes[group] ** (1 - belief)
-        for group, share in expected.shares.items()
-        if group != "bends"
-    }
-    parts = {
-        group: max(1, round(_PARTS * rest * wanted[group] / sum(wanted.values())))
-        if group in wanted
-        else round(_PARTS * share)
-        for group, share in expected.shares.items()
-    }
+    counts, bends = grouped(factors), expected.shares.get("bends", 0.0)
+    sizes = {group: sum(n * f.size for f, n in own.items()) for group, own in counts.items()}
+    straight = {group: share for group, share in expected.shares.items() if group != "bends"}
+    wanted = {group: s**belief * sizes[group] ** (1 - belief) for group, s in straight.items()}
+    rest, whole = _PARTS * (1 - bends), sum(wanted.values())
+    parts = {group: round(_PARTS * share) for group, share in expected.shares.items()}
+    parts |= {group: max(1, round(rest * one / whole)) for group, one in wanted.items()}
     first = next(iter(parts))
     parts[first] += _PARTS - sum(parts.values())
     if parts[first] < 1:  # beside thousands of columns
@@ -335,8 +324,7 @@ def factors_of(blocks: Sequence[BodyBlock]) -> tuple[list[Factor], tuple[Floats,
     for block in blocks:
         hats = block.smooth
         if not hats:
-            kind: Any = block.kind
-            factors.append(Factor(block.size, kind, block.spread))
+            factors.append(Factor(block.size, cast("Kind", block.kind), block.spread))
             turns.append(np.eye(block.size))
             continue
         line = np.zeros((1, block.size))

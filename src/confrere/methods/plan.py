@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from confrere.arrays import Floats
 from confrere.data.frame import BodyFrame, Frame
 from confrere.data.tables import watched
 from confrere.kernel.guarantee import Guarantee, Priced, PrivacyEvent
-from confrere.kernel.losses import Loss
+from confrere.kernel.losses import Labels, Loss
 from confrere.kernel.measurements import Objective
 from confrere.kernel.norms import Body
 from confrere.kernel.streams import RandomSource
@@ -26,6 +26,17 @@ from confrere.solver.row_blocks import Engine
 Learned = TypeVar("Learned", covariant=True)
 
 
+class Source(Protocol):
+    """A released model that a fit starts from."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def model(self) -> Model: ...
+    @property
+    def guarantee(self) -> Guarantee: ...
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicFacts:
     """What a plan may depend on besides its settings. Nothing in it comes from a record."""
@@ -34,7 +45,7 @@ class PublicFacts:
     n_features: int
     n_classes: int = 2  #: Number of declared labels; 0 of numbers
     #: The declared labels, sorted; None where only a price is asked
-    classes: NDArray[Any] | None = None
+    classes: NDArray[np.generic] | None = None
     features: Sequence[str] | None = None  #: Names of the columns; None where only a price is asked
     sizes: Mapping[str, int] | None = None  #: Number of records of every party
     auxiliary: Floats | None = None  #: Public rows without labels
@@ -51,8 +62,8 @@ class LabelledTable:
     """Records of one organisation, or of many."""
 
     X: Any  #: ``(n, d)``: Rows as given
-    codes: NDArray[Any]  #: ``(n,)``: Position of every label among ``classes``, or numbers
-    classes: NDArray[Any]  #: The declared labels, sorted
+    codes: Labels  #: ``(n,)``: Position of every label among ``classes``, or numbers
+    classes: NDArray[np.generic]  #: The declared labels, sorted
     features: Sequence[str]  #: Names of the columns
     #: ``(n,)``: Whose row it is: a position among the parties
     party: NDArray[np.intp] | None = None
@@ -130,7 +141,7 @@ class Plan(ABC, Generic[Learned]):
         """Whether :meth:`run_many` can be asked: many runs share their passes over the rows."""
         return True
 
-    def later_mechanisms(self) -> tuple[Any, ...]:
+    def later_mechanisms(self) -> tuple[Objective, ...]:
         """Return mechanisms that learn from what others released: rows that nobody can choose."""
         return ()
 
@@ -139,7 +150,7 @@ class ModelPlan(Plan[Model]):
     """One organisation's plan: noised numbers, all that is sent, then public arithmetic."""
 
     #: The source that is the model in its place, for nothing: records would add too little to it.
-    instead: Any = None
+    instead: Source | None = None
 
     @abstractmethod
     def release(self, data: LabelledTable, source: RandomSource) -> dict[str, Floats]:
@@ -197,12 +208,12 @@ class LinearPlan(ModelPlan):
     mechanism: Objective  #: Noise, ridge and price
     public_samples: int  #: The number of records that everyone may know
     target: Target  #: What is predicted
-    sources: tuple[Any, ...] = ()  #: Released models that ``centre`` was made from
+    sources: tuple[Source, ...] = ()  #: Released models that ``centre`` was made from
     #: What its area is expected to be, by public facts; of two classes
     expected: ExpectedArea | None = None
     kept: float | None = None  #: Share of the signal that records are expected to show
     known: float = 0.0  #: Share of the signal that a source keeps by itself
-    instead: Any = None
+    instead: Source | None = None
 
     @property
     def priced(self) -> Objective:

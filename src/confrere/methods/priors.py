@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import zip_longest
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from confrere.data.frame import BodyFrame, Frame, row_scores
 from confrere.errors import InvalidData, InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, check_epsilon, exact, minus
 from confrere.kernel.measurements import (
+    Objective,
     Point,
     RowCount,
     declared_count,
@@ -47,7 +48,7 @@ from confrere.methods.allowance import (
     variance_near,
 )
 from confrere.methods.geometry import KNOWN, TRUSTED, ExpectedArea
-from confrere.methods.plan import ENOUGH, LabelledTable, ModelPlan, Names, PublicFacts, Term
+from confrere.methods.plan import ENOUGH, LabelledTable, ModelPlan, Names, PublicFacts, Source, Term
 from confrere.model import Encoder, Facts, Linear, Link, Model, PriorFacts
 
 M = TypeVar("M", bound=Model)
@@ -401,14 +402,14 @@ class PriorCheck:
 
 
 def declared_prior(
-    prior: Any,  # As estimators take it
-    intercept: ArrayLike,
+    prior: ArrayLike | None,  # As estimators take it
+    intercept: Floats | float,
     facts: PublicFacts,
     encoder: SchemaEncoder | None,  # Of the rows, if anything encodes them
     body: SchemaEncoder | None,  # The same, where noise is shaped like its rows
     *,
     data_norm: float = 1.0,  # Of a ball
-) -> tuple[Prior | None, Any]:
+) -> tuple[Prior | None, Floats | float]:
     """Return what is declared about columns, if anything is, and the log odds of the base rate."""
     level: Any = np.asarray(intercept, dtype=np.float64)[()]
     several, theirs = facts.n_classes > 2, False
@@ -460,14 +461,14 @@ class CheckedPlan(ModelPlan):
     #: From what is believed to the plan of the fit, which spends the rest: of epsilon, and of delta
     #: what the likely fit does, whatever is believed
     fit: Callable[[Belief], ModelPlan]
-    sources: tuple[Any, ...] = ()  #: Released models that the prior was made from
+    sources: tuple[Source, ...] = ()  #: Released models that the prior was made from
 
     @property
     def likely(self) -> ModelPlan:
         return self.fit(self.check.before)
 
     @property
-    def expected(self) -> Any:
+    def expected(self) -> ExpectedArea | None:
         """What its area is expected to be, if the check brings what is believed before."""
         return getattr(self.likely, "expected", None)
 
@@ -492,10 +493,8 @@ class CheckedPlan(ModelPlan):
 
     def bounds(self) -> dict[str, tuple[tuple[int, ...], float]]:
         found: dict[str, tuple[tuple[int, ...], float]] = {"prior": ((1,), self.check.longest)}
-        for belief in self.check.beliefs():
-            for name, (shape, longest) in self.fit(belief).bounds().items():
-                known = found.get(name, (shape, 0.0))[1]
-                found[name] = (shape, max(known, longest))
+        for bounds in (self.fit(belief).bounds() for belief in self.check.beliefs()):
+            found |= {name: max(one, found.get(name, one)) for name, one in bounds.items()}
         return found
 
     def terms(self, data: LabelledTable) -> list[Term]:
@@ -515,7 +514,7 @@ class CheckedPlan(ModelPlan):
     def batched(self) -> bool:
         return self.likely.batched
 
-    def later_mechanisms(self) -> tuple[Any, ...]:
+    def later_mechanisms(self) -> tuple[Objective, ...]:
         return self.likely.later_mechanisms()
 
     def _checked(self, data: LabelledTable) -> tuple[Floats, Floats]:
@@ -537,7 +536,7 @@ def plan_near(
     # From what is left and a belief to the plan of the fit
     fit: Callable[[Allowance, Belief], ModelPlan],
     allowed: Allowance,  # Of check and fit
-    sources: tuple[Any, ...] = (),  # Released models that the prior was made from
+    sources: tuple[Source, ...] = (),  # Released models that the prior was made from
 ) -> CheckedPlan:
     check = prior.check_within(allowed.epsilon, allowed.count)
     left = rest_of(allowed.epsilon, check.epsilon)
@@ -549,17 +548,6 @@ def plan_near(
     promise = replace(fitted(check.before).guarantee(), epsilon=allowed.epsilon)
     then = Then(check.measurement, fitted, promise)
     return CheckedPlan(allowed.epsilon, check, cache(then.after), sources)
-
-
-class Source(Protocol):
-    """A released model that a fit starts from."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def model(self) -> Model: ...
-    @property
-    def guarantee(self) -> Guarantee: ...
 
 
 def check_sources(

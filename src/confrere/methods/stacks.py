@@ -36,8 +36,16 @@ from confrere.methods.allowance import (
     variance_near,
 )
 from confrere.methods.geometry import PLAIN, SHAPED, ExpectedArea
-from confrere.methods.plan import Coordinates, LabelledTable, ModelPlan, Names, Term, coefficients
-from confrere.methods.priors import Prior, Source, stated
+from confrere.methods.plan import (
+    Coordinates,
+    LabelledTable,
+    ModelPlan,
+    Names,
+    Source,
+    Term,
+    coefficients,
+)
+from confrere.methods.priors import Prior, stated
 from confrere.model import Facts, Link, LowLevelModel, Stack, StackFacts
 from confrere.model.models import meta_features
 from confrere.simulation import SeededSource
@@ -131,7 +139,7 @@ class StackPlan(ModelPlan):
     baseline: float  #: Public score of the base rate: what every intercept shrinks towards
     #: Factor on the low level's scores of another organisation's high level to start from
     sharpness: float | None = None
-    sources: tuple[Any, ...] = ()  #: Released stacks that it starts from
+    sources: tuple[Source, ...] = ()  #: Released stacks that it starts from
     expected: ExpectedArea | None = None  #: Its area by public facts, near sources of two classes
     known: float = 0.0  #: Share of the signal that sources keep by themselves
 
@@ -167,23 +175,21 @@ class StackPlan(ModelPlan):
         records, maps = self.division.records, self.maps
         if isinstance(maps, PartRows):
             return Facts(n_samples=sum(records))
-        return Facts(
-            n_samples=sum(records),
-            # Columns of every factor of the groups' bodies, without the constants.
-            body=tuple(size for body in maps.bodies for size in body.sizes[:-1]) or None,
-            stack=StackFacts(
-                norms=tuple(map(float, maps.norms)),
-                clipping=maps.clipping,
-                constant=float(maps.constant),
-                n_low=records[0],
-                baseline=float(self.baseline),
-                ridges=tuple(float(act.ridge) for act in self.acts),
-                rates=tuple(float(act.law.rate) for act in self.acts),
-            ),
+        told = StackFacts(
+            norms=tuple(map(float, maps.norms)),
+            clipping=maps.clipping,
+            constant=float(maps.constant),
+            n_low=records[0],
+            baseline=float(self.baseline),
+            ridges=tuple(float(act.ridge) for act in self.acts),
+            rates=tuple(float(act.law.rate) for act in self.acts),
         )
+        # Columns of every factor of the groups' bodies, without the constants.
+        body = tuple(size for one in maps.bodies for size in one.sizes[:-1]) or None
+        return Facts(n_samples=sum(records), body=body, stack=told)
 
     def low_terms(self, data: LabelledTable, parts: Sequence[NDArray[np.intp]]) -> list[Term]:
-        mapped: list[Any]
+        mapped: list[object]
         if isinstance(self.maps, PartRows):
             whole = self.maps.frame.rows(data.X)
             mapped = [[whole[part]] for part in parts]
@@ -206,7 +212,10 @@ class StackPlan(ModelPlan):
             last = rows_of[-1]
             scores = self.scores(self._models(weights), data.X[last])
             if self.n_classes > 2:
-                rows, labels = margin_rows(scores, data.codes[last]), np.ones(len(last))
+                rows, labels = (
+                    margin_rows(scores, data.codes[last].astype(np.intp)),
+                    np.ones(len(last)),
+                )
             else:
                 rows, labels = high_level_rows(scores), data.labels[last]
             ((released["high"],),) = next(own).draw(self.high, ([rows], labels))

@@ -8,9 +8,7 @@ Ties are broken by fixed, public rules: a classifier whose scores tie, or differ
 rounding does, votes for the first class (for two classes, -1); a majority that ties is +1 for two
 classes (002, equation 6) and the first class for more.
 
-The vote-weighted risk (002, equation 19) is minimised from its statistic alone: with
-``s = (1/N) sum_i alpha_i x_i`` it is ``mean log(1 + exp(w.x)) - s.w + (lambda/2)||w||^2``; for K
-classes, with the K x d matrix S, ``mean logsumexp(W x) - <S, W> + (lambda/2)||W||_F^2``.
+The vote-weighted risk (002, equation 19) is minimised from its statistic: docs/proofs/statistic.md.
 """
 
 from __future__ import annotations
@@ -72,6 +70,7 @@ from confrere.views import progress_bar
 
 Places = NDArray[np.intp]
 Flags = NDArray[np.bool_]
+Words = NDArray[np.generic]  #: Labels, or names of parties
 Sent = NDArray[Any]  #: Weights, shares of cells, or votes
 Trust = Literal["coordinator", "sum"]
 Method = Literal["statistic", "cells", "soft", "vote", "weights"]
@@ -277,12 +276,8 @@ def auxiliary_radius(X: NDArray[np.floating]) -> float:
 
 
 # --- public cells ---------------------------------------------------------------------------------
-# Clusters of public rows without labels. What is known of private rows is one number per cell and
-# class, their share of all rows; a softmax model says how classes share the cells, from noised
-# shares. How many of the public rows of a cell the model gives to each class is compared with what
-# was released. That is post-processing, so choices are free: the shares choose their ridge and
-# whether the model sees wide directions as wider than others, and a model of several classes is
-# learned once more from what it says of the public rows.
+# Clusters of public rows without labels, and a softmax model of how classes share them, from noised
+# shares: post-processing, whose every choice is free (docs/proofs/cells.md, "Afterwards").
 
 #: Cells are found along so many directions; more are mostly noise to distances.
 _DIRECTIONS = 20
@@ -316,8 +311,7 @@ class Cells:
 class HalfWhite:
     """Public rows, their principal directions half-way to the same spread.
 
-    As they are, a few directions decide every score; white, those of noise count as much as those
-    of structure.
+    As they are a few decide every score; white, those of noise count as much as any.
     """
 
     rows: Floats  #: Public rows
@@ -451,11 +445,9 @@ def fit_shares(
     # To choose from: what columns are multiplied by. Default: none.
     stretches: Sequence[Floats] = (),
 ) -> tuple[Floats, float]:
-    """Fit a softmax model to noised shares of cells and classes.
+    """Fit a softmax model to noised shares of cells and classes; return weights and the ridge.
 
-    Minimises ``sum (share - mean of the model's probabilities over the cell)^2 / (2 variance)``
-    plus ``ridge ||W||^2``, by the ridge and stretch of rows under which the shares are the most
-    probable (Laplace's approximation). Returned are weights of rows as given, and the ridge.
+    Ridge and stretch are those under which the shares are the most probable, by Laplace.
     """
     best, chosen = -math.inf, ridges[0]
     for stretch in stretches or [np.ones(rows.shape[1])]:
@@ -1201,7 +1193,7 @@ logger = logging.getLogger("confrere.methods")
 class Parties(LabelledTable):
     """Whose every row has a party; a class of -1 is undeclared."""
 
-    ids: NDArray[Any]  #: Of the parties, sorted as their rows are
+    ids: Words  #: Of the parties, sorted as their rows are
     offsets: NDArray[np.int64]  #: Where each party's rows begin: of one that is left out, none
     faults: Mapping[int, str]  #: What is wrong with a party, by its position
     #: The sum of their votes, if it was taken already: code of others may fail on anything, so it
@@ -1212,12 +1204,12 @@ class Parties(LabelledTable):
         return len(self.ids)
 
 
-def dense(rows: Any) -> NDArray[np.float64]:
+def dense(rows: object) -> NDArray[np.float64]:
     return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
 
 
 def group_rows(
-    X: Any, y: NDArray[Any], party: ArrayLike | None, classes: NDArray[Any], features: Sequence[str]
+    X: Any, y: Words, party: ArrayLike | None, classes: Words, features: Sequence[str]
 ) -> Parties:
     """Return the parties of stacked rows; without ``party`` every row is a party of its own."""
     ids, owners = party_codes(np.arange(X.shape[0]) if party is None else party, X.shape[0])
@@ -1244,7 +1236,7 @@ def apply_policy(parties: Parties, on_faulty: OnFaulty) -> None:
     logger.warning("left out %d of %d parties: %s", len(parties.faults), len(parties), named)
 
 
-def _codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+def _codes(y: Words, classes: Words) -> NDArray[np.intp]:
     try:
         codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     except TypeError:
@@ -1312,9 +1304,10 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
 
     def _each(self, data: Parties) -> Iterator[Sent | None]:
         """Yield every party's weights or shares, or nothing if it is left out."""
+        codes, ends = np.asarray(data.codes, dtype=np.intp), data.offsets
         with progress_bar("parties", len(data)) as step:
             for k in range(0, len(data), BALLOT):
-                yield from self.voting.learned(data.X, data.codes, data.offsets[k : k + BALLOT + 1])
+                yield from self.voting.learned(data.X, codes, ends[k : k + BALLOT + 1])
                 step(k)
 
     def _parts(self, data: Parties) -> Iterator[Floats]:
@@ -1345,7 +1338,7 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
 
 
 def local_ballots(
-    parties: Parties, auxiliary: Any, local: Any, on_faulty: OnFaulty
+    parties: Parties, auxiliary: Any, local: object, on_faulty: OnFaulty
 ) -> Iterator[ArrayLike]:
     """Fit a classifier of any kind on each party's rows and yield its votes."""
     classes, failed, trained = parties.classes, [], 0
@@ -1378,7 +1371,7 @@ def local_ballots(
         logger.warning("left out %d whose local classifier failed: %s", len(failed), failed[:10])
 
 
-def local_of(local: Any, position: int, n_parties: int, name: Any) -> Any:
+def local_of(local: Any, position: int, n_parties: int, name: object) -> Any:
     if isinstance(local, list | tuple):
         chosen = local[position] if len(local) == n_parties else None
     else:

@@ -127,7 +127,6 @@ class _Objective:
 
     @property
     def scores(self) -> int:
-        """How many each row has: one for two classes, K for more."""
         return self.problem.loss.n_scores
 
     def gradient(self, W: Floats) -> Floats:
@@ -145,7 +144,7 @@ class _Objective:
         def product(v: Floats) -> Floats:
             both = loss.tie.spread(np.stack([w, v]))
 
-            def work(block: Block, y: Any) -> Sums:
+            def work(block: Block, y: Labels) -> Sums:
                 t = block.times(both)
                 return (loss.tie.gathered(block.pull(Curved(loss).bent(t[:K], t[K:], y)))[0],)
 
@@ -154,17 +153,16 @@ class _Objective:
 
         return product
 
-    def small(self) -> list[tuple[Floats, NDArray[Any]]] | None:
+    def small(self) -> list[tuple[Floats, Labels]] | None:
         """Return rows and labels of one small problem of one score, written down, or None."""
         if self.m * self.scores > 1 or self.rows.n * self.rows.d**2 > _FEW or self.rows.data.sparse:
             return None
-        return self.rows.written(cast(NDArray[Any], self.problem.labels))
+        return self.rows.written(cast(Labels, self.problem.labels))
 
     @property
     def most_curvature(self) -> float:
         """No eigenvalue of the sum's Hessian, nor its trace, is larger: public, like the ridge."""
-        most = self.problem.loss.stiffness
-        return self.scale * self.rows.n * self.rows.row_norm**2 * most
+        return self.scale * self.rows.n * self.rows.row_norm**2 * self.problem.loss.stiffness
 
     @property
     def conditioning(self) -> float:
@@ -185,7 +183,7 @@ class _Objective:
         loss = self.problem.loss
         stacked = loss.tie.spread(W)
 
-        def weigh(block: Block, y: Any) -> Floats:
+        def weigh(block: Block, y: Labels) -> Floats:
             t = block.times(stacked).reshape(len(W), K, -1)
             return np.asarray(scale * Curved(loss).diagonals(t, y))
 
@@ -240,7 +238,7 @@ class _Objective:
         chosen = self.rows.subsample(min(self.rows.d, self.conditioning))
         if chosen is None:
             return None
-        labels = cast(NDArray[Any], self.problem.labels)[chosen]
+        labels = cast(Labels, self.problem.labels)[chosen]
         few = replace(self.problem, rows=self.rows.take(chosen), labels=labels)
         return replace(self, problem=few, scale=self.scale * self.rows.n / len(chosen))
 
@@ -285,7 +283,7 @@ def descend(objective: _Objective, W: Floats, tolerance: float) -> Floats:
 
 @np.errstate(all="ignore")
 def _full_steps(
-    objective: _Objective, blocks: list[tuple[Floats, NDArray[Any]]], W: Floats, tolerance: float
+    objective: _Objective, blocks: list[tuple[Floats, Labels]], W: Floats, tolerance: float
 ) -> tuple[Floats, bool]:
     """Take full Newton steps, one pass each, while the gradient shrinks; say if it is found."""
     problem, d, smallest, moved = objective.problem, objective.rows.d, math.inf, W
@@ -322,11 +320,11 @@ def _fan_out(objective: _Objective, W: Floats, tolerance: float) -> Floats:
     pull = objective.problem.linear - objective.problem.ridge * objective.problem.centre
     apart = pull - pull.mean(axis=0)
     looseness = max(tolerance, _LOOSENESS * float(np.linalg.norm(apart, axis=1).min()))
-    middle = descend(
-        objective.each(lambda A: A.mean(axis=0, keepdims=True)),
-        W.mean(axis=0, keepdims=True),
-        looseness,
-    )
+
+    def mean(A: Floats) -> Floats:
+        return np.asarray(A.mean(axis=0, keepdims=True))
+
+    middle = descend(objective.each(mean), mean(W), looseness)
     metric = objective.preconditioner(middle)
     return _settle(objective, middle - metric(apart), metric, tolerance)
 
@@ -334,8 +332,7 @@ def _fan_out(objective: _Objective, W: Floats, tolerance: float) -> Floats:
 def _settle(objective: _Objective, W: Floats, metric: Preconditioner, tolerance: float) -> Floats:
     W, strays = _QuasiNewton(objective, W, metric).run(tolerance)
     for j in strays:
-        own = slice(j, j + 1)
-        one, start = objective.each(itemgetter(own)), W[own]
+        one, start = objective.each(itemgetter([j])), W[[j]]
         if objective.m == 1:
             return newton(one, start, tolerance)
         W[j] = _settle(one, start, one.preconditioner(start), tolerance)[0]

@@ -20,6 +20,7 @@ from scipy import sparse
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
+from confrere.kernel.losses import Labels
 from confrere.kernel.measurements import block_rows, partition_rows
 
 Matrix: TypeAlias = "NDArray[np.float64] | NDArray[np.float32] | sparse.csr_array | BlockRows"
@@ -291,11 +292,11 @@ def roundings(n_rows: int) -> int:
 
 
 #: From a block and its labels to what is summed.
-Work: TypeAlias = Callable[[Block, Any], Sums]
+Work: TypeAlias = Callable[[Block, Labels], Sums]
 
 
 def _part_sum(
-    rows: BlockRows, labels: Any, work: Work, step: int, partition: int, number: int
+    rows: BlockRows, labels: Labels, work: Work, step: int, partition: int, number: int
 ) -> Sums:
     """Sum over the blocks of one partition: what an engine is given."""
     first, last = number * partition, min((number + 1) * partition, len(rows))
@@ -333,14 +334,14 @@ class SolverRows:
         if self._engine is not None:
             self.data = self._engine.keep(self.data)
 
-    def keep(self, labels: NDArray[Any]) -> Any:
+    def keep(self, labels: Labels) -> object:
         return labels if self._engine is None else self._engine.keep(labels)
 
     def sum(self, labels: Any, work: Work) -> Sums:
         """Return what ``work`` makes of every block and its labels, added up in order."""
         checked = self._checked
 
-        def each(block: Block, y: Any) -> Sums:
+        def each(block: Block, y: Labels) -> Sums:
             squares = () if checked else (np.array(block.squares(np.ones((1, len(y)))).sum()),)
             return (*work(block, y), *squares)
 
@@ -357,11 +358,11 @@ class SolverRows:
         self._check(float(squares))
         return tuple(total_of_work)
 
-    def pulled(self, labels: Any, W: Floats, errors: Callable[[Floats, Any], Floats]) -> Floats:
+    def pulled(self, labels: Any, W: Floats, errors: Callable[[Floats, Labels], Floats]) -> Floats:
         (total,) = self.sum(labels, lambda block, y: (block.pull(errors(block.times(W), y)),))
         return total
 
-    def written(self, labels: NDArray[Any]) -> list[tuple[Floats, NDArray[Any]]]:
+    def written(self, labels: Labels) -> list[tuple[Floats, Labels]]:
         """Return every block's rows and labels, written down: for rows that are few."""
         parts = [slice(i, min(i + self._block, self.n)) for i in range(0, self.n, self._block)]
         found = []
