@@ -13,6 +13,7 @@ import hmac
 import os
 import re
 import threading
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -111,10 +112,12 @@ def _counted_words(key: bytes, start: int, count: int) -> NDArray[np.uint64]:
 class _Purse:
     """What may still be drawn for a payment; once it has ended, the same bytes, or nothing."""
 
-    def __init__(self, ledger: object, receipt: Receipt, seal: str | None = None) -> None:
+    def __init__(
+        self, ledger: object, receipt: Receipt, keyed: NoiseKey | None = None, seal: str = ""
+    ) -> None:
         if type(receipt) is not Receipt:
             raise Unpaid("noise is drawn for a receipt that stands in a ledger; there is none.")
-        self.store = book = _own(ledger)
+        self.receipt, self.keyed, self.store = receipt, keyed, (book := _own(ledger))
         who = (os.getpid(), threading.get_ident(), receipt.ledger_id, receipt.row)
         if who in _UNDER_WAY:
             raise Unpaid("this payment has its ticket already.")
@@ -125,7 +128,7 @@ class _Purse:
             stack.callback(_UNDER_WAY.discard, who)
             payment = book.payment(receipt)
             if not payment.open and payment.sums is None:
-                if seal is None or payment.noise != seal:
+                if not seal or payment.noise != seal:
                     raise Unpaid("what this receipt paid for was drawn before.")
                 payment = payment._replace(open=True)
             self._held = stack.pop_all()
@@ -133,6 +136,8 @@ class _Purse:
 
     #: Of purses that no charge of this ledger is behind, none.
     store: Store | None = None
+    receipt: Receipt | None = None
+    keyed: NoiseKey | None = None
     #: What keeps others from drawing for the payment.
     _held: ExitStack | None = None
 
@@ -199,6 +204,7 @@ class _Part(_Purse):
         self.whole, self.largest = whole, largest
         self._begin(whole.promise, whole.payment)
         self.numbers, self.store = whole.numbers, whole.store
+        self.receipt, self.keyed = whole.receipt, whole.keyed
         if whole.payment is not None and whole.payment.sums is not None:
             self.draws = whole.draws
 
@@ -237,29 +243,38 @@ class _Nothing(_Purse):
         self._begin(None)
 
 
+class _Paid(RandomSource):
+    """A source that a payment stands behind, or a simulation that keeps its books."""
+
+    def __init__(self, purse: _Purse, simulation: RandomSource | None = None) -> None:
+        if not isinstance(purse, _Purse):
+            raise Unpaid("what is drawn is paid for.")
+        self._purse, self._simulation, self.simulated = purse, simulation, simulation is not None
+
+    @abstractmethod
+    def _part(self, simulation: RandomSource | None) -> RandomSource:
+        """Return a source of the same payment."""
+
+    @override
+    def stream(self, label: str, step: int) -> RandomSource:
+        own = self._simulation
+        return self if own is None else self._part(own.stream(label, step))
+
+    def __reduce__(self) -> NoReturn:
+        raise Unpaid("what was paid for is drawn in one place: it cannot be copied, saved or sent.")
+
+
 @final
-class Ticket(RandomSource):
+class Ticket(_Paid):
     """What a payment allows to be drawn: a source of randomness that asks for its price first."""
 
-    def __init__(
-        self,
-        purse: _Purse,
-        receipt: Receipt | None,
-        simulation: RandomSource | None = None,
-        keyed: NoiseKey | None = None,
-    ) -> None:
-        if not isinstance(purse, _Purse):
-            raise Unpaid("a ticket is made by a payment.")
-        self._purse, self._receipt, self._simulation = purse, receipt, simulation
-        self._keyed = keyed
-        self.simulated = simulation is not None
-        self.made: str | None = None  #: What the block's result hashes to, for the charge's mark
+    made: str | None = None  #: What the block's result hashes to, for the charge's mark
 
     @property
     def receipt(self) -> Receipt:
-        if self._receipt is None:
+        if self._purse.receipt is None:
             raise Unpaid("nothing was charged here.")
-        return self._receipt
+        return self._purse.receipt
 
     @override
     def draw(self, made: Measurement[R, T], rows: R, count: int = 1) -> T:
@@ -291,7 +306,7 @@ class Ticket(RandomSource):
     def _drawn(self, kind: str, purpose: str) -> _Drawn:
         # What costs nothing has numbers of its own: a draw has the same one however rows are dealt.
         number = next(self._purse.numbers[kind])
-        key = None if self._keyed is None else self._keyed.of(number, purpose)
+        key = None if self._purse.keyed is None else self._purse.keyed.of(number, purpose)
         return _Drawn(self._purse, self._simulation, key, number)
 
     @override
@@ -300,8 +315,7 @@ class Ticket(RandomSource):
             check_split(split, self._purse.promise.neighbours)
         largest = [Amount()]
         while True:
-            part = _Part(self._purse, largest)
-            yield Ticket(part, self._receipt, self._simulation, self._keyed)
+            yield Ticket(_Part(self._purse, largest), self._simulation)
 
     @override
     def _dealt(self, n_rows: int) -> NDArray[np.float64]:
@@ -313,21 +327,16 @@ class Ticket(RandomSource):
         return (_fresh_words(n_rows) if key is None else _counted_words(key, 0, n_rows)) / 2.0**64
 
     @override
-    def stream(self, label: str, step: int) -> RandomSource:
-        if self._simulation is None:
-            return self
-        return Ticket(self._purse, self._receipt, self._simulation.stream(label, step))
+    def _part(self, simulation: RandomSource | None) -> RandomSource:
+        return Ticket(self._purse, simulation)
 
     @override
     def _words(self, count: int) -> NoReturn:
         raise Unpaid("a mechanism books its price before it draws; this one has not.")
 
-    def __reduce__(self) -> NoReturn:
-        raise Unpaid("a ticket is good in one place: it cannot be copied, saved or sent.")
-
 
 @final
-class _Drawn(RandomSource):
+class _Drawn(_Paid):
     """The stream behind one booked draw: the system's, or what follows from a key."""
 
     def __init__(
@@ -337,12 +346,9 @@ class _Drawn(RandomSource):
         key: bytes | None = None,
         number: int = 0,
     ) -> None:
-        if not isinstance(purse, _Purse):
-            raise Unpaid("nothing was booked.")
-        self._purse, self._simulation, self._over = purse, simulation, False
-        self.key, self.number, self._whole = key, number, self
+        super().__init__(purse, simulation)
+        self.key, self.number, self._whole, self._over = key, number, self, False
         self._drawn, self._parts = 0, numbers()
-        self.simulated = simulation is not None
 
     def end(self) -> None:
         self._over = True
@@ -359,12 +365,6 @@ class _Drawn(RandomSource):
         return _fresh_words(count)
 
     @override
-    def stream(self, label: str, step: int) -> RandomSource:
-        if self._simulation is None:
-            return self
-        return self._part(self._simulation.stream(label, step))
-
-    @override
     def bound(self, purpose: str, *values: ArrayLike | Callable[[], ArrayLike]) -> RandomSource:
         if self.key is None:
             return self
@@ -373,6 +373,7 @@ class _Drawn(RandomSource):
         told = _told([one() if callable(one) else one for one in values])
         return self._part(None, mac(self.key, b"part", number, purpose.encode(), *told))
 
+    @override
     def _part(self, simulation: RandomSource | None, key: bytes | None = None) -> RandomSource:
         part = _Drawn(self._purse, simulation, key)
         part._whole = self._whole  # and ends with it
@@ -381,9 +382,6 @@ class _Drawn(RandomSource):
     @override
     def draw(self, made: Measurement[R, T], rows: R, count: int = 1) -> NoReturn:
         raise Unpaid("what was booked for one mechanism pays for no other; hand on the ticket.")
-
-    def __reduce__(self) -> NoReturn:
-        raise Unpaid("what was paid for is drawn in one place.")
 
 
 @contextmanager
@@ -407,12 +405,12 @@ def paying(
     The ticket is good until then, for draws that together cost at most ``guarantee``.
     """
     book, several = _own(ledger), isinstance(terms.get("event"), SharedSums)
-    seal = None if keyed is None else keyed.seal(several=several)
-    if seal is not None:
+    seal = "" if keyed is None else keyed.seal(several=several)
+    if seal:
         terms["origin"] = replace(terms.get("origin") or Origin(), noise=seal)
     receipt = book.charge(account, guarantee, simulated=simulation is not None, **terms)
-    purse = _Purse(ledger, receipt, seal)
-    ticket = Ticket(purse, receipt, simulation, keyed)
+    purse = _Purse(ledger, receipt, keyed, seal)
+    ticket = Ticket(purse, simulation)
     try:
         try:
             yield ticket
@@ -452,11 +450,11 @@ def paid_by_parties(
     """Let whoever adds up answers draw the noise that every party has paid for in whole."""
     purse = _OfParties(receipts, promise, simulation is None)
     try:
-        yield Ticket(purse, None, simulation)
+        yield Ticket(purse, simulation)
     finally:
         purse.end()
 
 
 def free_ticket(simulation: RandomSource | None = None) -> Ticket:
     """Return a ticket for what only tells public facts: it draws nothing."""
-    return Ticket(_Nothing(), None, simulation)
+    return Ticket(_Nothing(), simulation)
