@@ -25,9 +25,6 @@ COMMITS = 100
 #: Pages that keep what was measured, decided, or did not hold.
 RECORDS = ("advisories.md", "audit.md", "decisions.md", "reproduced.md")
 
-#: What has a limit of its own: the kernel's other files made room for losses, and all of it
-#: together stays below 4,325, its limit when they came.
-APART = {"losses": "src/confrere/kernel/losses.py"}
 
 #: The wheels that are counted as one, and rooms of the second under the names of their limits.
 PACKAGES = ("src/confrere", "federation/src/confrere_federation")
@@ -53,12 +50,7 @@ def weights(root: Path) -> Iterator[tuple[str, int]]:
     rooms: dict[str, list[Path]] = {}
     for path in sorted(one for each in packages for one in each.glob("*/__init__.py")):
         rooms.setdefault(ROOMS.get(path.parent.name, path.parent.name), []).append(path.parent)
-    files = {name: root / file for name, file in APART.items()}
-    apart = {name: lines(file.parent, pattern=file.name) for name, file in files.items()}
-    yield from ((f"lines.{name}", count) for name, count in apart.items())
-    for name, folders in rooms.items():
-        own = [apart[one] for one, file in files.items() if file.parent in folders]
-        yield f"lines.{name}", lines(*folders) - sum(own)
+    yield from ((f"lines.{name}", lines(*folders)) for name, folders in rooms.items())
     yield "lines.src", lines(*packages)
     yield "lines.papers", lines(root / "research" / "src")
     yield "lines.tests", lines(root / "tests", root / "research" / "tests")

@@ -1,11 +1,9 @@
 """From a budget to noise, and the table of theorems: what is not in it does not exist.
 
 A record moves the noise that a release needs by its gradient, and the Jacobian by its curvature,
-both at the same residual; N enters through ``N(x) <= 1`` and ``||x||_2 <= 1`` alone. Blocks of
-columns that see the same records have a residual and noise of their own: prices add up where each
-block's rows may be one long (``apart``); where they share the row's length (``joint``) the worst
-lengths count. Proofs: docs/proofs/objective_perturbation.md, geometry.md, averaging.md,
-feature_groups.md and gaussian.md.
+both at the same residual; N enters through ``N(x) <= 1`` and ``||x||_2 <= 1`` alone. Prices of
+blocks of columns add up where each block's rows may be one long (``apart``); where they share the
+row's length (``joint``) the worst lengths count. The table names the proofs.
 """
 
 from __future__ import annotations
@@ -44,9 +42,8 @@ class Exposure:
         check_relation(self.neighbours)
         if not len(self.ridges) == len(self.weights) >= 1:
             raise InvalidParameter("ridges and weights must have one entry per block.")
-        for ridge, weight in zip(self.ridges, self.weights, strict=True):
-            check_positive(ridge, "ridge")
-            check_positive(weight, "weight")
+        for one in (*self.ridges, *self.weights):
+            check_positive(one, "a ridge or weight")
 
     @property
     def reach(self) -> float:
@@ -59,13 +56,10 @@ class Exposure:
         """How many records change: one goes, and under replace-one another comes."""
         return 2 if self.neighbours is Neighbours.REPLACE_ONE else 1
 
-    def spent(self, rho: float) -> float:
-        """Return the loss of privacy of pure noise: of the record that comes, and that goes."""
+    def spent(self, rho: float, but: float = 0.0) -> float:
+        """Return the loss of pure noise, but for so much: of the record that comes, and goes."""
         coming = rho * self.reach if self.neighbours is Neighbours.REPLACE_ONE else 0.0
-        return coming + self._going(rho)
-
-    def over(self, rho: float, epsilon: float) -> float:
-        return self.spent(rho) - epsilon
+        return coming + self._going(rho) - but
 
     def _going(self, rho: float) -> float:
         blocks = [(rho * q, ridge) for q, ridge in zip(self.weights, self.ridges, strict=True)]
@@ -89,10 +83,9 @@ def check_delta(delta: float, count: int, unit: str = "record") -> None:
     """Refuse a delta that promises nothing to so many, or one that floats cannot keep."""
     if not SMALLEST_DELTA <= delta < 1 / count:
         name = "n_samples" if unit == "record" else "the number of parties"
-        raise InvalidParameter(
-            f"delta must be at least {SMALLEST_DELTA:g} and below 1/{name}: whoever publishes "
-            f"one {unit} at random satisfies delta = 1/{name}. Use 0 for pure privacy."
-        )
+        told = f"delta must be at least {SMALLEST_DELTA:g} and below 1/{name}: whoever publishes "
+        told += f"one {unit} at random satisfies delta = 1/{name}. Use 0 for pure privacy."
+        raise InvalidParameter(told)
 
 
 def gaussian_delta(epsilon: ArrayLike, mu: float) -> Floats:
@@ -205,27 +198,21 @@ def _mills(x: Floats) -> Floats:
 #: What is released, the norm, the law, and the page that proves it, of classes and both relations:
 #: an objective of one block of columns, or of blocks that share the row's length or do not; noise
 #: on a computed point, whose own page says what moves it.
-_PROOFS = (
-    ("one", "L2", "pure", "objective_perturbation"),
-    ("one", "L1", "pure", "averaging"),
-    ("one", "Max", "pure", "geometry"),
-    ("one", "L2", "Gaussian", "gaussian"),
-    ("one", "Max", "Gaussian", "gaussian"),
-    ("apart", "L2", "pure", "feature_groups"),
-    ("apart", "L1", "pure", "feature_groups"),
-    ("apart", "Max", "pure", "feature_groups"),
-    ("apart", "L2", "Gaussian", "feature_groups"),
-    ("apart", "Max", "Gaussian", "feature_groups"),
-    ("joint", "L2", "pure", "feature_groups"),
-    ("joint", "L2", "Gaussian", "feature_groups"),
-    ("point", "L2", "pure", "output_step"),
-    ("point", "L1", "pure", "output_step"),
-    ("point", "L2", "Gaussian", "gaussian"),
-)
+_PROOFS = {
+    ("one", "pure"): {"L2": "objective_perturbation", "L1": "averaging", "Max": "geometry"},
+    ("one", "Gaussian"): dict.fromkeys(("L2", "Max"), "gaussian"),
+    ("apart", "pure"): dict.fromkeys(("L2", "L1", "Max"), "feature_groups"),
+    ("apart", "Gaussian"): dict.fromkeys(("L2", "Max"), "feature_groups"),
+    ("joint", "pure"): {"L2": "feature_groups"},
+    ("joint", "Gaussian"): {"L2": "feature_groups"},
+    ("point", "pure"): dict.fromkeys(("L2", "L1"), "output_step"),
+    ("point", "Gaussian"): {"L2": "gaussian"},
+}
 
 _ROWS = {
     (released, norm, loss, law): f"docs/proofs/{page}.md"
-    for released, norm, law, page in _PROOFS
+    for (released, law), pages in _PROOFS.items()
+    for norm, page in pages.items()
     for loss in ("Logistic", "Softmax")
 }
 
@@ -245,8 +232,8 @@ def join(loss: type[Loss], page: str, norms: Collection[str] = ("L2", "L1", "Max
             f"loss must be one of confrere's own, not {loss.known_as()}: write its proof page, "
             "audit rows and mutations into the library, see docs/howto/add_a_mechanism.md."
         )
-    for released, norm, law, _ in _PROOFS:
-        if released == "one" and norm in norms:
+    for law in ("pure", "Gaussian"):
+        for norm in _PROOFS["one", law].keys() & set(norms):
             _ROWS["one", norm, loss.known_as(), law] = page
 
 
@@ -275,6 +262,6 @@ def theorem(released: str, norm: str, delta: float, loss: str = "Logistic") -> s
 def keeps(rate: float, epsilon: float, delta: float, exposure: Exposure) -> bool:
     """Whether noise of a rate, whoever found it, keeps a promise; with a delta it is Gaussian."""
     if not delta:
-        return exposure.over(rate, epsilon) <= 0
+        return exposure.spent(rate) <= epsilon
     made = GaussianLoss(exposure, gaussian_sigmas(rate, exposure))
     return float(made.delta(epsilon)) <= delta

@@ -1,9 +1,5 @@
 """What is promised, to whom, about which change of the data; how promises add up; what was drawn.
 
-In sequence, on the same units: epsilons and deltas add. In parallel, on disjoint units: the
-largest counts, provided the split does not depend on the data, which the caller has to name.
-Guarantees about different units or different neighbours do not compose here at all.
-
 Promises, and all that ledgers, receipts and witnesses hold, are records of exact fields: checked by
 their types when they are made, written as JSON and read back. What has one of these types is
 bounded, and cannot hold rows of data.
@@ -29,8 +25,7 @@ from typing_extensions import TypeIs, override
 from confrere.errors import CompositionError, InvalidParameter
 
 # -- records ---------------------------------------------------------------------------------------
-#: Of a tuple; what is longer is data.
-_MOST = 4096
+_MOST = 4096  #: Of a tuple; what is longer is data
 
 
 def check_text(value: object, name: str, longest: int = 200) -> str:
@@ -304,10 +299,8 @@ class Guarantee(Record):
         return Promised(self.epsilon, self.delta)
 
     def __str__(self) -> str:
-        kind = (
-            f"{self.epsilon:g}-DP" if not self.delta else f"({self.epsilon:g}, {self.delta:g})-DP"
-        )
-        return f"{kind} per {self.unit} ({self.neighbours})"
+        paid = f"({self.epsilon:g}, {self.delta:g})" if self.delta else f"{self.epsilon:g}"
+        return f"{paid}-DP per {self.unit} ({self.neighbours})"
 
 
 class Split(StrEnum):

@@ -66,15 +66,14 @@ from confrere.kernel.norms import (
 from confrere.kernel.streams import (
     Measurement,
     RandomSource,
+    box_muller,
     check_scale,
     discrete_laplace,
-    gaussian_shares,
     integer_shares,
     l2_shares,
 )
 
-#: Unit roundoff of double precision.
-UNIT = 2.0**-53
+UNIT = 2.0**-53  #: Unit roundoff of double precision
 
 #: What a tolerance must leave above the rounding error, so that certifying it always succeeds.
 HEADROOM = 1.5
@@ -937,7 +936,7 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
 
     def _noise(self, rate: float, parts: int, count: int, source: RandomSource) -> Floats:
         if self.delta:
-            return gaussian_shares(1 / rate, self.size, parts, count, source=source)
+            return 1 / rate / math.sqrt(parts) * box_muller(count, self.size, source=source)
         return l2_shares(rate, self.size, parts, count, source=source)
 
 

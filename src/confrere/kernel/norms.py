@@ -201,15 +201,11 @@ class Law(ABC):
     size: int  #: Number of coordinates
     rate: float  #: One over the scale of the noise
     mean_length: float  #: The mean of the norm that is in the density, or all but it
+    longest: float  #: A Euclidean length that a draw exceeds with probability :data:`FARTHEST`
 
     @abstractmethod
     def draw(self, source: RandomSource, count: int) -> Floats:
         """Return ``(count, size)`` independent draws."""
-
-    @property
-    @abstractmethod
-    def longest(self) -> float:
-        """A Euclidean length that a draw exceeds with probability :data:`FARTHEST`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,12 +220,8 @@ class Pure(Law):
         size = self.copies * self.norm.size
         # The length of a Gamma variable, whatever the norm.
         vars(self).update(size=size, rate=self.rho, mean_length=size / self.rho)
-
-    @property
-    @override
-    def longest(self) -> float:
-        quantile = float(special.gammainccinv(self.size, FARTHEST)) / self.rho
-        return quantile * self.norm.longest
+        quantile = float(special.gammainccinv(size, FARTHEST)) / self.rho
+        vars(self).update(longest=quantile * self.norm.longest)
 
     @override
     def draw(self, source: RandomSource, count: int) -> Floats:
@@ -246,11 +238,8 @@ class Gaussian(Law):
 
     def __post_init__(self) -> None:
         vars(self).update(rate=1 / self.sigma, mean_length=self.sigma * math.sqrt(self.size))
-
-    @property
-    @override
-    def longest(self) -> float:
-        return self.sigma * math.sqrt(float(special.chdtri(self.size, FARTHEST)))
+        quantile = math.sqrt(float(special.chdtri(self.size, FARTHEST)))
+        vars(self).update(longest=self.sigma * quantile)
 
     @override
     def draw(self, source: RandomSource, count: int) -> Floats:

@@ -1,11 +1,10 @@
 """Where randomness comes from and every law that is drawn from it.
 
 The system's stream is made by :mod:`confrere.kernel.release`, for who has paid; any other is a
-simulation. Laws are built on uniforms of a stream, so that what draws private noise is what
-simulations test: a uniform has 53 significant bits and is at least 2^-105, a draw is a few units in
-the last place from a real one's, and tails end at a probability of about 2^-104. Shares are noise
-that nobody draws alone (docs/proofs/secure_sums.md): no real share is accepted or rejected by
-comparing floats, which move it a little, and integer noise, which is exact, pays for that.
+simulation. A uniform has 53 significant bits and is at least 2^-105, a draw is a few units in the
+last place from a real one's, and tails end at a probability of about 2^-104. No real share
+(docs/proofs/secure_sums.md) is accepted or rejected by comparing floats, which move it a little,
+and integer noise, which is exact, pays for that.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Priced, Split, check_positive
 
-#: Nothing between it and 1 is a double.
-_LARGEST = 1 - 2.0**-53
+_LARGEST = 1 - 2.0**-53  #: Nothing between it and 1 is a double
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -170,9 +168,7 @@ def discrete_laplace(
 #: What a series of a Gamma variable may leave out, in bits below one.
 _REST = 230
 
-#: Integer noise of this scale or more has no exact sampler here.
-_LARGEST_SCALE = 2**48
-
+_LARGEST_SCALE = 2**48  #: Integer noise of this scale or more has no exact sampler here
 #: Integer noise of a larger multiple of its scale is left out; it has probability below e^-128.
 _FARTHEST = 128
 
@@ -216,14 +212,6 @@ def l2_shares(rho: float, size: int, parts: int, count: int, *, source: RandomSo
     mixing = gammas(Fraction(size + 1, 2 * parts), count, source=source)
     normal = box_muller(count, size, source=source)
     return np.asarray(np.sqrt(2 * mixing)[:, None] / rho * normal)
-
-
-def gaussian_shares(
-    sigma: float, size: int, parts: int, count: int, *, source: RandomSource
-) -> Floats:
-    """Return ``(count, size)`` shares; any ``parts`` of them add up to ``N(0, sigma^2 I)``."""
-    check_positive(sigma, "sigma")
-    return np.asarray(sigma / math.sqrt(parts) * box_muller(count, size, source=source))
 
 
 def integer_shares(

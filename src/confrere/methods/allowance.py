@@ -155,7 +155,7 @@ def pure_rate(epsilon: float, exposure: Exposure) -> float:
     if spent(high) <= epsilon:  # often exact: a free Jacobian
         return high
     low, high = (high / 2, high) if spent(high / 2) <= epsilon else (0.0, high / 2)
-    near = float(optimize.brentq(exposure.over, low, high, args=(epsilon,), xtol=1e-300))
+    near = float(optimize.brentq(spent, low, high, args=(epsilon,), xtol=1e-300))
     for at in (near * (1 - 1e-14), near * (1 + 1e-14)):
         low, high = (max(low, at), high) if spent(at) <= epsilon else (low, min(high, at))
     while (middle := (low + high) / 2) not in (low, high):
