@@ -206,7 +206,7 @@ def test_what_a_party_adds_by_itself_has_its_law(law, monkeypatch):
     monkeypatch.setattr(measurements, "l2_shares", silent)
     monkeypatch.setattr(measurements, "integer_shares", none)
     monkeypatch.setattr(
-        measurements, "gaussian_shares", lambda s, d, m, count, *, source: np.zeros((count, d))
+        measurements, "box_muller", lambda count, size, *, source: np.zeros((count, size))
     )
     added = sums.uploads(np.zeros((20_000, 1)), source=SeededSource(5)).view(np.int64)[:, 0]
     scale = sums.scale / sums.floor

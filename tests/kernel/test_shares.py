@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from confrere.kernel import streams as shares
+from confrere.kernel.measurements import SecureSum
 from confrere.kernel.streams import RandomSource
 from confrere.simulation import SeededSource
 
@@ -60,8 +61,9 @@ def test_l2_shares_add_up_to_the_law(size, parts):
 
 
 def test_gaussian_shares_add_up_to_their_law():
-    source = SeededSource(7)
-    normal = summed(shares.gaussian_shares(3.0, 2, 5, 10_000, source=source), 5).ravel() / 3.0
+    counts = {"size": 2, "n_parties": 7, "fewest": 6, "colluding": 1}
+    sums = SecureSum(epsilon=1.0, delta=1e-6, sensitivity=1.0, largest=1.0, **counts)
+    normal = summed(sums._noise(1 / 3, 5, 10_000, SeededSource(7)), 5).ravel() / 3.0
     assert stats.kstest(normal, "norm").pvalue > ACCEPTED
 
 
