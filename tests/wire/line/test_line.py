@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from contextlib import ExitStack, suppress
+from multiprocessing import Pipe
 
 import grpc
 import pytest
@@ -27,6 +28,19 @@ def test_what_goes_wrong_has_a_code(wire):
         with pytest.raises(InvalidParameter, match="beyond"):
             carrier.exchange({"a": bytes(MAX_MESSAGE + 1)}, 1)
         assert carrier.connected() == ["a"]
+
+
+def test_what_all_are_asked_is_handed_on_once():
+    """A question grows with its evidence: a hundred copies of it would be gigabytes."""
+    near, far = Pipe()
+    names = [f"p{k}" for k in range(100)]
+    carrier = line.LineCarrier(near, names)
+    far.send_bytes(line.framed("here", [*names, "another's"]))
+    found = carrier.exchange(dict.fromkeys(names, b"question") | {"p0": b"other"}, 0.0)
+    assert found == dict.fromkeys(names, "Timeout")
+    told = [line.heard(far.recv_bytes()) for _ in range(3)]
+    assert sorted(body for _, body in told) == [b"", b"other", b"question"]
+    assert not far.poll()
 
 
 def test_the_same_key_from_two_places_is_noticed(wire):

@@ -60,7 +60,7 @@ class Coordinator(Controller):  # type: ignore[misc]
 
         def say(kind: str, name: str, number: int = 0, body: bytes = b"") -> None:
             with said:
-                pipe.send_bytes(framed(kind, name, number, body))
+                pipe.send_bytes(framed(kind, [name], number, body))
 
         def replied(client_task: ClientTask, fl_ctx: FLContext) -> None:  # noqa: ARG001
             name, number = client_task.client.name, client_task.task.props["number"]
@@ -87,13 +87,14 @@ class Coordinator(Controller):  # type: ignore[misc]
                 here = now
                 send()
                 while asking.poll() is None and pipe.poll(_TICK_SECONDS):
-                    (kind, name, number), body = heard(pipe.recv_bytes())
-                    questions.pop(name, None)
-                    if name in tasks:
-                        self.cancel_task(tasks.pop(name))
-                    if kind == "ask":
-                        questions[name] = number, body
-                        send()
+                    (kind, names, number), body = heard(pipe.recv_bytes())
+                    for name in names:
+                        questions.pop(name, None)
+                        if name in tasks:
+                            self.cancel_task(tasks.pop(name))
+                        if kind == "ask":
+                            questions[name] = number, body
+                    send()
         except (OSError, EOFError):
             pass  # it has ended
         finally:

@@ -28,7 +28,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from logging.handlers import RotatingFileHandler
 from multiprocessing.connection import Connection
@@ -49,8 +49,8 @@ LOG = "line.log"
 #: Who is where: "nobody yet", "connected", "asked", "replied", "gone".
 Told = Callable[[Mapping[str, str]], None]
 
-#: What one of a coordinator's two processes says to the other: kind, party, number; and bytes.
-_Said = tuple[tuple[str, str, int], bytes]
+#: What one of a coordinator's two processes says to the other: kind, parties, number; and bytes.
+_Said = tuple[tuple[str, list[str], int], bytes]
 
 _METHOD = "/confrere.Line/talk"
 
@@ -190,8 +190,8 @@ class LineCarrier:
         self._number += 1
         found: dict[str, bytes | str] = {}
         asked: set[str] = set()
-        for name, content in questions.items():
-            self._send("ask", name, self._number, content)
+        for content in set(questions.values()):  # what all are asked is there once
+            self._send("ask", [n for n, one in questions.items() if one == content], content)
         while len(found) < len(questions):
             waiting = questions.keys() - found.keys() & self._here
             asked |= waiting
@@ -201,13 +201,12 @@ class LineCarrier:
                 break
             told = self._hear(left)
             if told is not None and told[0][0] == "reply" and told[0][2] == self._number:
-                name = told[0][1]
-                if name in questions:
+                for name in questions.keys() & set(told[0][1]):
                     found.setdefault(name, told[1])
                     self._note({name: "replied"})
-        for name in questions.keys() - found.keys():
-            self._send("withdraw", name, self._number)
-            found[name] = "Timeout" if name in asked else "Unreachable"
+        silent = [name for name in questions if name not in found]
+        self._send("withdraw", silent)
+        found |= {name: "Timeout" if name in asked else "Unreachable" for name in silent}
         return {name: found[name] for name in questions}
 
     def _hear(self, seconds: float | None) -> _Said | None:
@@ -217,15 +216,16 @@ class LineCarrier:
             told = heard(self._pipe.recv_bytes())
         except (EOFError, OSError):
             raise EngineFailed(_ENDED) from None
-        kind, name, _ = told[0]
+        kind, names, _ = told[0]
+        moved = self._states.keys() & set(names)  # another's job may have others, too
         if kind in ("here", "gone"):
-            (self._here.add if kind == "here" else self._here.discard)(name)
-            self._note({name: "connected" if kind == "here" else "gone"})
+            self._here = self._here | moved if kind == "here" else self._here - moved
+            self._note(dict.fromkeys(moved, "connected" if kind == "here" else "gone"))
         return told
 
-    def _send(self, kind: str, name: str, number: int, body: bytes = b"") -> None:
+    def _send(self, kind: str, names: list[str], body: bytes = b"") -> None:
         try:
-            self._pipe.send_bytes(framed(kind, name, number, body))
+            self._pipe.send_bytes(framed(kind, names, self._number, body))
         except OSError:
             raise EngineFailed(_ENDED) from None
 
@@ -289,14 +289,14 @@ def carrying(
                 process.wait()
 
 
-def framed(kind: str, name: str = "", number: int = 0, body: bytes = b"") -> bytes:
-    return json.dumps([kind, name, number]).encode() + b"\n" + body
+def framed(kind: str, names: Sequence[str] = (), number: int = 0, body: bytes = b"") -> bytes:
+    return json.dumps([kind, names, number]).encode() + b"\n" + body
 
 
 def heard(message: bytes) -> _Said:
     head, _, body = message.partition(b"\n")
-    kind, name, number = json.loads(head)
-    return (kind, name, number), body
+    kind, names, number = json.loads(head)
+    return (kind, names, number), body
 
 
 # The process that has the port.
@@ -330,12 +330,13 @@ class _Door:
     async def listen_to_coordinator(self, pipe: asyncio.StreamReader) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
-                (kind, name, number), body = await _next(pipe)
-                if kind == "ask":
-                    self._questions[name] = number, body
-                    self._bells[name].set()
-                elif self._questions.get(name, (0,))[0] == number:
-                    del self._questions[name]
+                (kind, names, number), body = await _next(pipe)
+                for name in names:
+                    if kind == "ask":
+                        self._questions[name] = number, body
+                        self._bells[name].set()
+                    elif self._questions.get(name, (0,))[0] == number:
+                        del self._questions[name]
         for stream in self._streams.values():
             stream.end(StatusCode.FAILED_PRECONDITION)
 
@@ -357,7 +358,7 @@ class _Door:
         self._streams[name] = stream
         if before is not None:
             before.end(StatusCode.ABORTED)
-        self.say("here", name)
+        self.say("here", [name])
         logging.info("%s has come", name)
         both = self._write(name, stream), self._read(name, stream)
         tasks = [asyncio.create_task(one) for one in both]
@@ -368,7 +369,7 @@ class _Door:
                 task.cancel()
             if self._streams[name] is stream:
                 del self._streams[name]
-                self.say("gone", name)
+                self.say("gone", [name])
             logging.info("%s has gone", name)
         if code is not StatusCode.OK:
             logging.warning("%s was cut: %s", name, code.name)
@@ -409,7 +410,7 @@ class _Door:
                 stream.asked.remove(number)
                 if self._questions.get(name, (0,))[0] == number:
                     del self._questions[name]
-                    self.say("reply", name, number, whole[1])
+                    self.say("reply", [name], number, whole[1])
         except TimeoutError:
             stream.end(StatusCode.DEADLINE_EXCEEDED)
         except _Wrong:
@@ -424,8 +425,8 @@ class _Door:
             held[-1].end(StatusCode.RESOURCE_EXHAUSTED)
             held[-1].incoming = _Incoming()
 
-    def say(self, kind: str, name: str = "", number: int = 0, body: bytes = b"") -> None:
-        message = framed(kind, name, number, body)
+    def say(self, kind: str, names: Sequence[str] = (), number: int = 0, body: bytes = b"") -> None:
+        message = framed(kind, names, number, body)
         self._pipe.write(_SIZE.pack(len(message)) + message)
 
 
