@@ -148,13 +148,11 @@ class BoundedRows(BlockRows, MeasuredRows):
         buffer, room = Buffer(), Buffer()
         for start in range(first, last, block):
             part = slice(start, min(start + block, last))
-            norms, mine = (
-                self._norms(part, buffer, room),
-                shrink[start - first : start - first + block],
-            )
+            norms = self._norms(part, buffer, room)
+            mine = shrink[part.start - first : part.stop - first]
             np.divide(self.bound, norms, out=mine, where=norms > self.bound)
             mine[np.isnan(norms)] = 0.0
-            longest = max(longest, float(np.nan_to_num(norms * mine).max(initial=0.0)))
+            longest = np.fmax.reduce(norms * mine, initial=longest)  # NaN aside
         return shrink if (shrink != 1).any() else shrink[:0], np.array(longest)
 
     def _norms(self, part: slice, buffer: Buffer, room: Buffer) -> Floats:

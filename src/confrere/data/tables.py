@@ -721,7 +721,7 @@ def check_engine(engine: object, name: str) -> None:
     words = engine.split("://")[0] if isinstance(engine, str) else ""
     if words in ("dask", "tcp", "tls"):
         extra("dask", "distributed")
-    if words not in ("loop", "joblib", "dask", "tcp", "tls"):
+    elif words not in ("loop", "joblib"):
         raise InvalidParameter(
             f"{name} must be 'loop', 'joblib', 'dask', the address of a Dask scheduler such as "
             "'tcp://host:8786', or an engine."
