@@ -548,11 +548,7 @@ class SpillFolder:
         step = max(1, 2**22 // max(1, array[:1].size))
         for start in range(0, len(array), step):
             self.append(name, array[start : start + step], len(array))
-        return self.mapped(name, array.dtype, array.shape)
-
-    def mapped(self, name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> MappedRows:
-        """Return what was written to a file, which stays as long as that is used."""
-        return MappedRows(self.path / name, dtype, shape, self)
+        return MappedRows(self.path / name, array.dtype, array.shape, self)
 
 
 def _remove_leftovers(above: Path) -> None:
@@ -654,8 +650,7 @@ class Threads(_Shared):
         return found
 
     def keep(self, data: Any) -> Any:
-        """Return rows or labels as they are: threads see them."""
-        return data
+        return data  # threads see it
 
 
 class DaskCluster(_Shared, AbstractContextManager["DaskCluster"]):
@@ -772,7 +767,8 @@ def gathered(
             tell(done)
     found: list[Any] = [np.concatenate(pieces) for pieces in zip(*kept, strict=True)]
     if folder is not None:
-        found = [folder.mapped(f"rows-{k}", one.dtype, (done,)) for k, one in enumerate(codes)]
+        places = ((folder.path / f"rows-{k}", one.dtype) for k, one in enumerate(codes))
+        found = [MappedRows(*place, (done,), folder) for place in places]
     return found, np.concatenate(labels)
 
 
