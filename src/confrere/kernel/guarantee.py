@@ -69,7 +69,7 @@ class Record:
     whole: ClassVar[bool] = False
     #: What complaints about a field put before its name.
     prefix: ClassVar[str] = ""
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+    __dataclass_fields__: ClassVar[dict[str, object]]
 
     def __init_subclass__(cls, *, kw_only: bool = False) -> None:
         dataclass(frozen=True, kw_only=kw_only)(cls)
@@ -85,12 +85,12 @@ class Record:
         """Whether it is one: a subclass could tell a row another price."""
         return type(value) is cls
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         every = ((name, getattr(self, name), default) for name, _, default in _fields(type(self)))
         return {name: _plain(one) for name, one, default in every if one != default or self.whole}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, object]) -> Self:
         try:
             return cls(**values)
         except TypeError:
@@ -99,7 +99,7 @@ class Record:
             raise InvalidParameter(f"a {what} is a table of its fields, with {needed}.") from None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Record):
         return value.to_dict()
     if isinstance(value, tuple):
@@ -117,7 +117,7 @@ def _fields(cls: type[Record]) -> tuple[tuple[str, Any, Any], ...]:
     return _KNOWN[cls]
 
 
-def _checked(value: Any, name: str, hint: Any) -> Any:
+def _checked(value: object, name: str, hint: Any) -> Any:
     """Return a value of a type, read where it is plain; what is none is refused."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
@@ -317,16 +317,16 @@ class PrivacyEvent(Record):
     """What one release, or several, did."""
 
     @override
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"event": type(self).__name__, **super().to_dict()}
 
     @classmethod
     @override
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, object]) -> Self:
         if cls is not PrivacyEvent:
             return super().from_dict(values)
         told, kinds = dict(values), {one.__name__: one for one in PrivacyEvent.__subclasses__()}
-        kind = kinds.get(told.pop("event", ""))
+        kind = kinds.get(str(told.pop("event", "")))
         if kind is None:
             raise InvalidParameter(f"event must be one of {', '.join(sorted(kinds))}.")
         return cast(Self, kind.from_dict(told))

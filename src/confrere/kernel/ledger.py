@@ -112,7 +112,7 @@ class Row(NamedTuple):
 
     @classmethod
     def sealed(
-        cls, kind: str, facts: Mapping[str, Any], *, after: Row | None, time: str | None = None
+        cls, kind: str, facts: Mapping[str, object], *, after: Row | None, time: str | None = None
     ) -> Self:
         """Make the row that follows ``after``, now; the first one follows nothing."""
         last = after or _NOTHING
@@ -308,7 +308,7 @@ class LogFile(ABC):
         return _read(self._descriptor, start, end - start)
 
     def append(
-        self, kind: str, facts: Mapping[str, Any], *, durable: bool, time: str | None = None
+        self, kind: str, facts: Mapping[str, object], *, durable: bool, time: str | None = None
     ) -> Row:
         """Seal ``facts`` to the tail; when this returns, the disk has them if it is to."""
         row = Row.sealed(kind, facts, after=self.tail, time=time)
@@ -900,7 +900,7 @@ class Store:
     ledger_id: str | None = None
     _seen: Row = field(default=_NOTHING, init=False)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Nothing is opened: what was pickled with its ledger can be read where that is not.
         return Store, (self.path, self.witness, self.lasts, self.agreed, self.ledger_id)
 

@@ -288,7 +288,7 @@ def to_csv(entries: Iterable[Entry], decisions: Iterable[Decision] = ()) -> str:
     and its origin who. No text is what a spreadsheet computes: who asks for a study chooses words.
     """
 
-    def write(told: Mapping[str, Any]) -> None:
+    def write(told: Mapping[str, object]) -> None:
         inert = {k: f"'{v}" if str(v)[:1] in ("=", "+", "-", "@") else v for k, v in told.items()}
         writer.writerow(inert)
 
@@ -296,9 +296,9 @@ def to_csv(entries: Iterable[Entry], decisions: Iterable[Decision] = ()) -> str:
     writer = csv.DictWriter(text, _COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for entry in entries:
-        told = entry.to_dict()
-        approval = told.pop("approval") or {}
-        told |= told.pop("guarantee") | {"approved_by": approval.get("name")}
+        approval = {} if entry.approval is None else entry.approval.to_dict()
+        told = entry.to_dict() | entry.guarantee.to_dict()
+        told |= {"approved_by": approval.get("name")}
         told |= {name: approval.get(name) for name in ("reason", "justification")}
         write(told | {name: canonical(told[name]) for name in ("event", "origin")})
     for one in decisions:
