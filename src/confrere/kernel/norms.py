@@ -167,7 +167,7 @@ class Body(Norm):
         # Written so that NaN is refused: no comparison with it is true.
         if rows.shape[0] and not self._worst(rows) <= 1:
             raise InvalidData("a row lies outside the declared body; map the rows into it first.")
-        super().certify(rows)
+        certify_rows(rows)
 
     def _worst(self, rows: Rows) -> float:
         """Return the largest norm of a factor; of rows that consist of corners, of these."""
