@@ -387,9 +387,6 @@ def allocate(importance: ArrayLike, *, clipping: Clipping = "separate") -> NDArr
 
 # --- released stacks ------------------------------------------------------------------------------
 
-#: The public facts on which stacks must agree that are started from together.
-_SHARED_FACTS = ("norms", "clipping", "constant")
-
 #: Coefficients and intercept of every group: a public point to shrink towards.
 Centres = Sequence[tuple[Floats, float | Floats]]
 
@@ -416,7 +413,8 @@ def stack_facts(source: Source) -> tuple[StackFacts, tuple[LowLevelModel, ...]]:
 def check_stacks(sources: Sequence[Source], n_features: int) -> None:
     first, first_groups = stack_facts(sources[0])
     for other, groups in map(stack_facts, sources[1:]):
-        differing = [f for f in _SHARED_FACTS if getattr(other, f) != getattr(first, f)]
+        shared = ("norms", "clipping", "constant")
+        differing = [f for f in shared if getattr(other, f) != getattr(first, f)]
         if [g.features.tolist() for g in groups] != [g.features.tolist() for g in first_groups]:
             differing.insert(0, "groups")
         if differing:

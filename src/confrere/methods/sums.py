@@ -84,11 +84,6 @@ _HIGHEST = 1e300
 _SMALLEST = 1e-9
 
 
-def as_weights(released: Floats, n_classes: int) -> Floats:
-    """Return what a sum told as weights: a matrix, of more than two classes."""
-    return np.asarray(ClassRows(n_classes)(released[None])[0])
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sums(Tries, Collaboration):
     """What parties add up without anybody seeing into it; a ridge is of all parties' records."""
@@ -141,14 +136,13 @@ class Sums(Tries, Collaboration):
 
     def _sum(self, sizes: Sizes, move: float, **facts: Any) -> SecureSum:
         """Return a sum that one record's coming or going moves so far, and a replaced one twice."""
-        said: dict[str, Any] = {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "size": len(coordinates(np.zeros(self.shape))),
-            "sensitivity": self.allowed(sizes).changed * move,
-            "neighbours": sizes.neighbours,
-        }
-        return self.tried(len(sizes.counts), self.rounds, **said | facts)
+        size = len(coordinates(np.zeros(self.shape)))
+        facts = {"epsilon": self.epsilon, "delta": self.delta, "size": size} | facts
+        facts["sensitivity"] = self.allowed(sizes).changed * move
+        return self.tried(len(sizes.counts), self.rounds, neighbours=sizes.neighbours, **facts)
+
+    def _weights(self, released: Floats) -> Floats:
+        return np.asarray(ClassRows(self.n_classes)(released[None])[0])
 
     def _most(self, sizes: Sizes) -> int:
         return largest_count(sizes.count(max(sizes.counts.values())))
@@ -221,12 +215,12 @@ class OneMessage(OneSum):
     def learned(self, released: Floats, sizes: Sizes) -> tuple[Floats, None]:
         """Undo the ridge where noise allows: docs/proofs/secure_sums.md, at last."""
         if self.alpha != "auto":
-            return self.centre + as_weights(released, self.n_classes), None
+            return self.centre + self._weights(released), None
         curved = sizes.total * self.curvature * self.squares
         kept = np.maximum(curved, _SMALLEST) / (curved + self.ridge(sizes))
         noise = self.mechanism(sizes).deviation ** 2
         factor = kept / (kept**2 + noise / (_OWN_VARIANCE * self.spread))
-        return self.centre + factor * as_weights(released, self.n_classes), None
+        return self.centre + factor * self._weights(released), None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -294,7 +288,7 @@ class GradientRounds(Sums):
             asked = Addend(plan, sizes, weights, step)
             told = yield Ask(asked, sizes.counts, step, later=plan.rounds - step - 1)
             there, whole = _whole(told, sizes)
-            pulled = as_weights(whole, plan.n_classes) + ridge * (weights - plan.centre)
+            pulled = plan._weights(whole) + ridge * (weights - plan.centre)
             velocity = _MOMENTUM * velocity + pulled / metric
             weights = weights - _STEP * velocity
             total += (step + 1) * weights  # later ones count more

@@ -574,9 +574,7 @@ WHOLE = 2**16
 #: Squared axes of the ellipsoid are raised by this share of the longest.
 _FLATTEST = 1e-6
 
-_OWN = "what a party sends depends on its own data alone"
 _COORDINATOR = "whoever adds up what parties send adds the noise, and keeps the sums to itself"
-_JOINTLY = "one auxiliary row may change together with the party"
 
 #: By method: how a coordinator who is trusted asks for what parties send, and the proof.
 _KINDS: dict[Method, tuple[str, str]] = {
@@ -621,7 +619,8 @@ class PartyBudget(Tries):
             neighbours=Neighbours.REPLACE_ONE,
             theorem=_KINDS[method][1],
             public=("number of parties", *FACTS, *known),
-            assumptions=(_OWN, *trusted, *([_JOINTLY] if jointly else [])),
+            assumptions=("what a party sends depends on its own data alone", *trusted)
+            + ("one auxiliary row may change together with the party",) * jointly,
         )
 
 
@@ -671,8 +670,7 @@ class PartyTotal:
     @property
     def deviation(self) -> float:
         noise = self.noise
-        one = noise.deviations[0] if isinstance(noise, Point) else noise.deviation
-        return one / self.unit
+        return (noise.deviations[0] if isinstance(noise, Point) else noise.deviation) / self.unit
 
     def guarantee(self) -> Guarantee:
         return self.budget.promise(self.method, jointly=self.jointly)
@@ -1180,9 +1178,6 @@ def cells_for(epsilon: float, n_parties: int, n_rows: int, n_classes: int) -> in
 
 OnFaulty = Literal["leave-out", "refuse"]
 
-NOT_FINITE = "X has NaN, infinite or non-numeric values"
-UNDECLARED = "y has labels outside classes"
-
 #: How many parties a message names.
 _NAMED = 10
 
@@ -1214,8 +1209,9 @@ def group_rows(
     """Return the parties of stacked rows; without ``party`` every row is a party of its own."""
     ids, owners = party_codes(np.arange(X.shape[0]) if party is None else party, X.shape[0])
     codes = _codes(y, classes)
-    faults = {int(k): UNDECLARED for k in owners[codes < 0]}
-    faults |= {int(k): NOT_FINITE for k in owners[~_usable_rows(X)]}
+    faults = dict.fromkeys(owners[codes < 0].tolist(), "y has labels outside classes")
+    odd = owners[~_usable_rows(X)].tolist()
+    faults |= dict.fromkeys(odd, "X has NaN, infinite or non-numeric values")
     sound = ~np.isin(owners, [*faults])
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owners[sound], minlength=len(ids)))])
     order = np.argsort(owners, kind="stable")
