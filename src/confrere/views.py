@@ -16,9 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from itertools import compress
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from rich.console import JustifyMethod, RenderableType
+    from rich.table import Table as RichTable
+    from rich.text import Text
 
 Tone = Literal["good", "bad", "accent", "soft", "strong"]
 
@@ -196,7 +201,7 @@ def _span(span: Span) -> Markup:
     ).format(piece.format(begin, f"{width:.1f}%", _COLOURS[span.tone]), mark)
 
 
-def terminal(thing: object) -> Iterator[Any]:
+def terminal(thing: object) -> Iterator[RenderableType]:
     """Yield what rich prints of a thing, or of a part of one."""
     from rich.text import Text
 
@@ -215,7 +220,7 @@ def terminal(thing: object) -> Iterator[Any]:
             yield _line(thing)
 
 
-def _line(value: object) -> Any:
+def _line(value: object) -> Text:
     from rich.text import Text
 
     match value:
@@ -228,7 +233,7 @@ def _line(value: object) -> Any:
     return Text(str(value))
 
 
-def _grid(part: Table | Pairs) -> Any:
+def _grid(part: Table | Pairs) -> RichTable:
     from rich import box
     from rich.table import Table as Grid
 
@@ -243,7 +248,7 @@ def _grid(part: Table | Pairs) -> Any:
     grid.box = box.SIMPLE_HEAD
     shown = [name not in part.pictures for name in part.columns]
     for name in compress(part.columns, shown):
-        side: Any = "right" if name in part.right else "left"
+        side: JustifyMethod = "right" if name in part.right else "left"
         grid.add_column(name, justify=side, overflow="fold")
     for row in part.rows:
         grid.add_row(*map(_line, compress(row, shown)))

@@ -194,17 +194,15 @@ class Option:
 
 
 def _annotated(parameter: inspect.Parameter) -> inspect.Parameter:
-    kind: Any = parameter.annotation
+    kind = parameter.annotation
     told = SHARED.get(parameter.name, "")
     if get_origin(kind) is Annotated:
         kind, told = get_args(kind)
     option = Option(told) if isinstance(told, str) else told
+    own = option.name or f"--{parameter.name.replace('_', '-')}"
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-        own = option.name or f"--{parameter.name.replace('_', '-')}"
-        parsed: Any = typer.Option(own, **option.facts)
-    else:
-        parsed = typer.Argument(**option.facts)
-    return parameter.replace(annotation=Annotated[kind, parsed])
+        return parameter.replace(annotation=Annotated[kind, typer.Option(own, **option.facts)])
+    return parameter.replace(annotation=Annotated[kind, typer.Argument(**option.facts)])
 
 
 def runnable(function: Callable[..., Answer]) -> Callable[..., None]:

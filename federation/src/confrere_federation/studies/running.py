@@ -1359,30 +1359,20 @@ def make_approval(
     return SignedApproval(**known | said)
 
 
-def asked_in(approval: SignedApproval) -> list[Values]:
+def asked_in(approval: SignedApproval) -> list[tuple[str, Request]]:
     """Return what an approval lets be asked, in words, how often, and what each costs."""
-    return [
-        {
-            "what": OPERATION_WORDS.get(one.operation, one.operation),
-            "operation": one.operation,
-            "times": one.steps,
-            "epsilon": one.epsilon,
-            "a_part": "epsilon" in one.derived,
-            "delta": one.delta,
-        }
-        for one in approval.requests
-    ]
+    return [(OPERATION_WORDS.get(one.operation, one.operation), one) for one in approval.requests]
 
 
 def asked_lines(study: Study, local: Local) -> list[str]:
     """Say to an approver what is predicted from what, and every question that would be asked."""
     columns = ", ".join(one.titled for one in study.schema.features)
     lines = [f"Predicts {study.outcome.titled} from {columns}."]
-    for one in asked_in(make_approval(study, local, approved_by="nobody", reason="none")):
-        often = f", {one['times']} times" if one["times"] > 1 else ""
-        cost = f"epsilon {shown(one['epsilon'])}" if one["epsilon"] else "free, a public number"
-        cost = "a part of epsilon that follows from all sizes" if one["a_part"] else cost
-        lines.append(f"{local.party} is asked for {one['what']}{often}: {cost}")
+    for what, one in asked_in(make_approval(study, local, approved_by="nobody", reason="none")):
+        often = f", {one.steps} times" if one.steps > 1 else ""
+        cost = f"epsilon {shown(one.epsilon)}" if one.epsilon else "free, a public number"
+        cost = "a part of epsilon that follows from all sizes" if "epsilon" in one.derived else cost
+        lines.append(f"{local.party} is asked for {what}{often}: {cost}")
     return lines
 
 

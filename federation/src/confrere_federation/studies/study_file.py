@@ -181,12 +181,10 @@ def first_fault(error: ValidationError, what: str, values: object = None) -> str
     return f"{begins}{where}: {said}." if where else f"{what}: {said}."
 
 
-def _misspelt(values: Any, place: tuple[int | str, ...]) -> str:
+def _misspelt(values: object, place: tuple[int | str, ...]) -> str:
     for part in place[:-1]:
-        try:
-            values = values[part]
-        except (KeyError, IndexError, TypeError):
-            return ""
+        inside = dict(enumerate(values)) if isinstance(values, list) else values
+        values = inside.get(part) if isinstance(inside, Mapping) else None
     keys = [str(key) for key in values] if isinstance(values, Mapping) else []
     near = get_close_matches(str(place[-1]), keys, n=1)
     return f"; did you write {near[0]!r} for it" if near else ""
@@ -216,12 +214,13 @@ def parse_toml(content: bytes, what: str) -> dict[str, object]:
         raise StudyError(f"{what} is not valid TOML: {told}.") from None
 
 
-def parse_json(content: bytes, what: str) -> Any:
+def parse_json(content: bytes, what: str) -> object:
     try:
-        return json.loads(content)
+        found: object = json.loads(content)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         fault = StudyError(f"{what} is not valid JSON.")
         raise fault.hinting("is it the file? Ask who sent it for it again") from None
+    return found
 
 
 def _one_line(text: str) -> str:
