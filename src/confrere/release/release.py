@@ -735,14 +735,15 @@ def release_view(release: Release, additions: Sequence[SignedAddition] = ()) -> 
         for one in each.addition.quality.measures
     ]
     area = expected_of(model, experts=card.product.kind in ("plr", "collaborative"))
+    columns = model.features if model.encoder is None else model.encoder.schema.columns
     hoped = f"; expected AUC {area}, if the best model has {area.best:g}" if area else ""
     told = {
         "status": Word(card.status, "good" if card.status == "released" else "bad"),
         "purpose": card.product.purpose,
         "privacy cost": f"epsilon {cost(promise.epsilon, promise.delta)}, {promise.unit_detail}",
         "in words": card.risk_in_words.text,
-        "takes": f"{len(model.features)} columns: {_some(model.features)}",
-        "gives": f"one of {', '.join(map(str, model.classes))}; {card.post_processing[0]}",
+        "takes": f"{len(columns)} columns: {_some(columns)}",
+        "gives": f"one of {', '.join(map(str, model.labels))}; {card.post_processing[0]}",
         "against": against,
         "not protected": card.unprotected,
         "budget": budget and share(budget.after, budget.cap, budget.before),

@@ -1263,7 +1263,7 @@ def _compare_release(
             and rows.issuperset(own)
             and terms(release.guarantee) == terms(cost_of(study))
             and model.classes == tuple(study.classes)
-            and model.features == study.columns
+            and model.features == study.encoder.names
         )
         meant = replace(model, encoder=Encoder.of(study.encoder))
         learned = TrainedModel(

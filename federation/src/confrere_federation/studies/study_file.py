@@ -646,11 +646,6 @@ class Study:
         """The transformer from raw tables to rows of a ball."""
         return self.schema.encoder(weighted=self.schema.has_importances and self.method.weighted)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns of a ball."""
-        return self.encoder.names
-
     def names(self, encoder: SchemaEncoder) -> Names:
         """Return labels, and columns as they are encoded."""
         return Names(tuple(self.classes), encoder.names)
