@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from markupsafe import Markup
 
 if TYPE_CHECKING:
-    from rich.console import JustifyMethod, RenderableType
-    from rich.table import Table as RichTable
+    from rich.console import RenderableType
     from rich.text import Text
 
 Tone = Literal["good", "bad", "accent", "soft", "strong"]
@@ -233,7 +232,7 @@ def _line(value: object) -> Text:
     return Text(str(value))
 
 
-def _grid(part: Table | Pairs) -> RichTable:
+def _grid(part: Table | Pairs) -> RenderableType:
     from rich import box
     from rich.table import Table as Grid
 
@@ -248,8 +247,7 @@ def _grid(part: Table | Pairs) -> RichTable:
     grid.box = box.SIMPLE_HEAD
     shown = [name not in part.pictures for name in part.columns]
     for name in compress(part.columns, shown):
-        side: JustifyMethod = "right" if name in part.right else "left"
-        grid.add_column(name, justify=side, overflow="fold")
+        grid.add_column(name, justify="right" if name in part.right else "left", overflow="fold")
     for row in part.rows:
         grid.add_row(*map(_line, compress(row, shown)))
     return grid
@@ -257,10 +255,7 @@ def _grid(part: Table | Pairs) -> RichTable:
 
 @contextmanager
 def progress_bar(label: str, total: int, *, shown: bool = True) -> Iterator[Callable[[int], None]]:
-    """Show how far something is, on a terminal or in a notebook; elsewhere nothing is shown.
-
-    What is yielded is told how many of ``total`` are done.
-    """
+    """Yield what is told how many are done, and shows it on a terminal or in a notebook."""
     place = _display() if shown else None
     if place is not None:
         yield lambda done: place.update(_InPlace(label, done, total))
