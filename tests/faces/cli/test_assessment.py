@@ -43,7 +43,7 @@ def test_between_machines_it_says_who_decided_what(folder, page):
     name_keys(folder)
     study = read_study(path)
     locals_ = gather_locals(study, path)
-    assert page().count("waiting") == 3
+    assert page().count("not taken yet") == 3
     key = folder / "local/main.key"
     approve_study(study, locals_["main"], key=key, approval=folder / "approval-main.json", **WORDS)
     refuse_study(study, locals_["branch-1"], approval=folder / "approval-b.json", **WORDS)
@@ -51,4 +51,4 @@ def test_between_machines_it_says_who_decided_what(folder, page):
     assert "main is asked for" in text
     assert re.search(r"agreed by A. Reuter, \S+, until \S+: board of 12 May", text)
     assert re.search(r"refused by A. Reuter, \S+: board of 12 May", text)
-    assert text.count("waiting") == 1
+    assert text.count("not taken yet") == 1
