@@ -142,8 +142,7 @@ class Row(NamedTuple):
         return facts
 
 
-#: What the first row follows.
-_NOTHING = Row(0, "", "", "", "", "0" * 64)
+_NOTHING = Row(0, "", "", "", "", "0" * 64)  #: What the first row follows
 
 
 def rolled_back(seq: int) -> LedgerTampered:
@@ -795,6 +794,9 @@ class LedgerPlace(Record):
     path: str | None = None
 
 
+_R = TypeVar("_R", bound=Record)
+
+
 class Witness:
     """Heads of ledgers, one small file each, and which ledger a path held.
 
@@ -806,10 +808,11 @@ class Witness:
         self.folder = folder
 
     def head_of(self, ledger_id: str) -> Head | None:
-        return Head(**values) if (values := self.read(self.file("head", ledger_id))) else None
+        return self.read(self.file("head", ledger_id), Head)
 
     def ledger_at(self, path: Path) -> str | None:
-        return values["ledger_id"] if (values := self.read(self.file("path", str(path)))) else None
+        place = self.read(self.file("path", str(path)), LedgerPlace)
+        return None if place is None else place.ledger_id
 
     def check(self, log: Pages, path: Path) -> None:
         """Refuse a ledger of which rows that were there, as is remembered, are gone."""
@@ -819,8 +822,9 @@ class Witness:
             return
         found = "now that row is another one: the chain was rebuilt"
         if row is None:
-            found = f"now it has {log.tail.seq}: an older copy was put back, or rows were cut from "
-            found += "its end"
+            found = (
+                f"now it has {log.tail.seq}: an old copy is there, or rows were cut from its end"
+            )
         raise self._mismatch(path, head, found)
 
     def check_place(self, ledger_id: str | None, path: Path) -> None:
@@ -853,17 +857,15 @@ class Witness:
         hashed = (hashlib.sha256(os.fsencode(name)).hexdigest()[:32] for name in names)
         return self.folder / f"{'.'.join(hashed)}.{ending}"
 
-    def read(self, file: Path) -> dict[str, Any] | None:
+    def read(self, file: Path, of: type[_R]) -> _R | None:
         try:
-            values: dict[str, Any] = json.loads(text) if (text := file.read_bytes()) else {}
-            if text and not isinstance(values["ledger_id"], str):
-                raise TypeError
-            return values or None  # Killed between making the file and writing it.
+            text = file.read_bytes()  # None: killed between making the file and writing it
+            return of.from_dict(_read_json(text.decode())) if text else None
         except (FileNotFoundError, NotADirectoryError):
             return None  # What cannot be there is refused when it is to be kept.
         except OSError as error:
             raise LedgerError(f"the witness {file} cannot be read ({error.strerror}).") from error
-        except (ValueError, TypeError, LookupError) as error:
+        except (ConfrereError, *_WRONG) as error:
             told = f"the witness {file} is damaged. Remove it if you know why; what is then found "
             raise LedgerError(told + "at the next opening of its ledger is kept.") from error
 

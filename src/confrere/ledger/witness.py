@@ -146,16 +146,16 @@ def _lost(kept: Witness, log: Pages, path: Path) -> list[Spent]:
 def _spent_of(kept: Witness, ledger_id: str) -> list[Spent]:
     """Return what accounts of a ledger had spent."""
     files = sorted(kept.folder.glob(kept.file("*.spent", ledger_id).name))
-    return [Spent.from_dict(values) for values in map(kept.read, files) if values is not None]
+    return [one for one in (kept.read(file, Spent) for file in files) if one is not None]
 
 
 def check_source(source: str, ledger_id: str | None, path: Path) -> None:
     """Refuse data that are counted in another ledger; ``source`` tells them from others."""
     kept = Witness(witness_folder())
-    known = kept.read(kept.file("data", source))
-    if known is not None and known["ledger_id"] != ledger_id and known["path"] != str(path):
+    known = kept.read(kept.file("data", source), LedgerPlace)
+    if known is not None and known.ledger_id != ledger_id and known.path != str(path):
         raise WitnessMismatch(
-            f"these data are counted in another ledger already, {known['path']}: a second one "
+            f"these data are counted in another ledger already, {known.path}: a second one "
             "would forget what was spent there. Nothing was spent."
         ).hinting("name the home that they are in: CONFRERE_HOME=FOLDER, and see confrere home")
 

@@ -187,7 +187,7 @@ class TestFolder:
 
     def test_one_that_is_damaged_is_said(self, spent, path, witness_of_this_test):
         (kept,) = witness_of_this_test.glob("*.head")
-        for content in (b"{}", b"[1]", b"\xff" * 512, b'{"ledger_id": 7}'):
+        for content in (b"{}", b"[1]", b"\xff" * 512, b'{"ledger_id": 7}', b'{"ledger_id": "a"}'):
             kept.write_bytes(content)
             with pytest.raises(LedgerError, match="is damaged"):
                 spent.charge("study", TENTH, purpose="fit")
