@@ -762,8 +762,7 @@ class Pages(LogFile):
 
 # -- the witness -----------------------------------------------------------------------------------
 
-#: Bytes of a record, blanks at its end: two names and a reason, at their longest, fit. A head ends
-#: within a sector, so it is written whole or not at all.
+#: Bytes of a record, blanks at its end. A head ends within a sector: it is written whole, or not.
 _RECORD = 4096
 
 
@@ -822,9 +821,8 @@ class Witness:
             return
         found = "now that row is another one: the chain was rebuilt"
         if row is None:
-            found = (
-                f"now it has {log.tail.seq}: an old copy is there, or rows were cut from its end"
-            )
+            found = "an older copy was put back, or rows were cut from its end"
+            found = f"now it has {log.tail.seq}: {found}"
         raise self._mismatch(path, head, found)
 
     def check_place(self, ledger_id: str | None, path: Path) -> None:
