@@ -83,7 +83,7 @@ class Audited:
         # A ratio that is all of the claim may be a rounding above it.
         return found > self.claimed * (1 + 1e-9) or self.fault is not None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values, for JSON."""
         names = ("name", "title", "sound", "claimed", "found", "exact", "whole", "fault")
         told = {one: getattr(self, one) for one in (*names, "confidence", "seconds", "cpu_seconds")}

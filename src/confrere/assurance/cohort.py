@@ -15,13 +15,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.arrays import Floats, Integers
@@ -165,7 +164,7 @@ class CohortCounts:
         public = ("bounds", "declared values", "sites", "outcomes")
         return counts(epsilon, self.moved(neighbours), neighbours, public, THEOREM)
 
-    def sums(self, table: Any) -> Integers:
+    def sums(self, table: object) -> Integers:
         """Return the exact sums, site by site and outcome by outcome; for the owner alone.
 
         Raises InvalidData: naming every column in which something is wrong, and never a value.
@@ -314,7 +313,12 @@ def _of_column(one: Histogram, sums: Floats, noise: float) -> Iterator[CohortEst
 
 
 def _of_number(
-    one: Histogram, sums: Floats, there: Floats, present: float, noise: float, told: Any
+    one: Histogram,
+    sums: Floats,
+    there: Floats,
+    present: float,
+    noise: float,
+    told: Callable[..., CohortEstimate],
 ) -> Iterator[CohortEstimate]:
     assert one.places is not None
     at = np.append(np.nan_to_num(one.places), 0.0)
@@ -434,11 +438,11 @@ class CohortSummary(Shown):
         relation = check_relation(self.neighbours)
         return self._counts.point(check_epsilon(self.epsilon), relation)
 
-    def check(self, table: Any) -> None:
+    def check(self, table: object) -> None:
         """Say what is wrong with a table, if anything is; nothing is spent."""
         self._counts.sums(table)
 
-    def fit(self, table: Any) -> Self:
+    def fit(self, table: object) -> Self:
         """Count, put noise on all counts at once, and describe them.
 
         Unit: record. Neighbours: replace one row of ``table``, or add or remove one. Guarantee:
@@ -450,7 +454,7 @@ class CohortSummary(Shown):
         exact = counted.sums(table)
         purpose = "describe a cohort (Table 1)"
         with charged(self.budget, guarantee, self.random_state, purpose=purpose) as ticket:
-            noised: NDArray[Any] = ticket.draw(point, exact)[0][0]
+            noised: Integers = ticket.draw(point, exact)[0][0]
             self.receipt_ = ticket.receipt
             receipts = {self.receipt_.account: self.receipt_.to_dict()}
             self._describe(counted, noised, point.deviations[0], receipts)
@@ -462,9 +466,9 @@ class CohortSummary(Shown):
         cls,
         epsilon: float,
         counts: CohortCounts,
-        noised: NDArray[Any],  # What organisations have released, as the counts' sums are ordered
+        noised: Integers,  # What organisations have released, as the counts' sums are ordered
         deviation: float,
-        receipts: Mapping[str, Mapping[str, Any]],  # Who paid for it, as plain values
+        receipts: Mapping[str, Mapping[str, object]],  # Who paid for it, as plain values
     ) -> Self:
         """Return the table of what organisations have counted, each with noise, or all together."""
         made = cls(epsilon, counts.schema, sites=counts.sites)
@@ -474,15 +478,15 @@ class CohortSummary(Shown):
     def _describe(
         self,
         counts: CohortCounts,
-        noised: NDArray[Any],
+        noised: Integers,
         deviation: float,
-        receipts: Mapping[str, Mapping[str, Any]],
+        receipts: Mapping[str, Mapping[str, object]],
     ) -> None:
         self.estimates_ = list(counts.estimates(noised.astype(np.float64), deviation))
         made, what = counts.learned(noised.astype(np.float64), deviation)
         self.schema_ = replace(made, paid=(*made.paid, PaidFacts(what, receipts)))
 
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> list[dict[str, object]]:
         """Return every number of the table as a plain row."""
         return [dict(vars(one)) for one in self.estimates_]
 

@@ -22,6 +22,7 @@ from confrere.assurance.cohort import counts
 from confrere.data.cells import declared_columns, encode_labels
 from confrere.data.encoding import drawn_cells, value_names
 from confrere.data.features import Discrete
+from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.extras import extra
 from confrere.kernel.guarantee import Guarantee, at_most, check_epsilon, exact, minus
@@ -98,7 +99,7 @@ class Evaluation(Shown):
     accuracy: Estimate | None = None  #: Share of records predicted right
     errors: Estimate | None = None  #: Number of these records predicted wrong
     #: From (label, prediction) to the share of such records.
-    confusion: Mapping[tuple[Any, Any], Estimate] | None = None
+    confusion: Mapping[tuple[object, object], Estimate] | None = None
     auc: Estimate | None = None  #: Area under the receiver operating characteristic
     experts: Estimate | None = None  #: That of what declared signs say alone, without any model
     #: Predicted against observed shares of positives.
@@ -289,7 +290,7 @@ def _root(excess: Callable[[float], float]) -> float:
     return 1.0 if excess(1.0) <= 0 else float(optimize.brentq(excess, 0.0, 1.0, xtol=1e-10))
 
 
-_Scorer = Callable[[Any], Any]
+_Scorer = Callable[[object], Floats]
 Metric = Literal["accuracy", "confusion", "auc", "calibration", "experts"]
 
 #: Which query answers a metric; metrics of one query cost no more than one of them.
@@ -313,7 +314,7 @@ _BINS = (4, 5, 6, 8, 10, 12, 15, 16, 20, 24, 30, 40)
 _DRAWN = 2000
 
 
-def _schema(model: Any) -> Any:
+def _schema(model: object) -> PublicSchema | None:
     """Return the schema of a model's encoder, if there is one."""
     return getattr(getattr(getattr(model, "model_", None), "encoder", None), "schema", None)
 
@@ -329,7 +330,7 @@ def _scorers(model: Any, positive: int, queries: Sequence[str]) -> dict[str, _Sc
     return {name: score for name, score in scorers.items() if name in queries}
 
 
-def _places(schema: Any, score: _Scorer) -> Floats:
+def _places(schema: PublicSchema | None, score: _Scorer) -> Floats:
     """Return public places between which scores of people like these are spread evenly.
 
     By what is said of rows that a schema's facts describe; without a schema around an even chance.
@@ -360,7 +361,7 @@ def _kept(n_samples: int, epsilon: float, base_rate: float, confidence: float, g
     return _PLACES // max([bins for bins in _BINS if bins <= room], default=_BINS[0])
 
 
-def _base_rate(model: Any) -> float:
+def _base_rate(model: object) -> float:
     """Return the declared share of the positive side; without one, an even chance."""
     return getattr(getattr(_schema(model), "outcome", None), "base_rate", None) or 0.5
 
@@ -385,7 +386,7 @@ def _parts(queries: Sequence[str], epsilon: float, base_rate: float) -> dict[str
 
 def evaluate(
     model: Any,
-    X: Any,
+    X: object,
     y: ArrayLike | None = None,
     *,
     epsilon: float,
@@ -499,7 +500,7 @@ def evaluate(
     return found
 
 
-def _labels(model: Any, X: Any, y: Any) -> Any:
+def _labels(model: object, X: object, y: object) -> object:
     if hasattr(model, "true_labels"):
         return model.true_labels(X, y)
     if y is None:
@@ -507,7 +508,7 @@ def _labels(model: Any, X: Any, y: Any) -> Any:
     return y
 
 
-def _positive(model: Any, classes: NDArray[Any]) -> int:
+def _positive(model: object, classes: NDArray[Any]) -> int:
     """Return which class is the positive side; a model of two sides knows its own."""
     learned = getattr(model, "model_", None)
     if not isinstance(learned, Model) or len(classes) != 2:
@@ -531,8 +532,8 @@ def _grid(thresholds: Sequence[float]) -> NDArray[np.float64]:
 
 def _count(
     query: str,
-    said: Any,  # Of every record: its score, or what is predicted
-    X: Any,
+    said: NDArray[Any],  # Of every record: its score, or what is predicted
+    X: object,
     codes: NDArray[np.intp],
     classes: NDArray[Any],
     positive: int,
@@ -612,7 +613,7 @@ def _calibrated(
         yield CalibrationBin(low, high, yes + no, ratio(yes, no, (end - begin) * v, confidence))
 
 
-def _groups(model: Any, by: str, queries: Sequence[str]) -> Discrete:
+def _groups(model: object, by: str, queries: Sequence[str]) -> Discrete:
     """Return the declared column whose values make subgroups; any cell of it is in one."""
     named = [one for one in getattr(_schema(model), "features", ()) if one.column == by]
     if not named or not isinstance(named[0], Discrete):

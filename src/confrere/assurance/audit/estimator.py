@@ -92,7 +92,7 @@ class FitSampler:
     estimator: Any
 
     def __call__(
-        self, data: Mapping[str, Any], count: int, generator: np.random.Generator
+        self, data: Mapping[str, object], count: int, generator: np.random.Generator
     ) -> NDArray[np.float64]:
         """Return the released numbers of ``count`` fits."""
         ledger = Ledger()
@@ -114,12 +114,12 @@ def _tells_without_noise(estimator: Any, pair: Pair) -> bool:
     return bool(np.any((a == a_again) & (b == b_again) & (a != b)))
 
 
-def _fit(estimator: Any, data: Mapping[str, Any], ledger: Ledger, seed: int) -> Any:
+def _fit(estimator: Any, data: Mapping[str, object], ledger: Ledger, seed: int) -> Any:
     model = clone(estimator).set_params(budget=ledger, random_state=seed)
     return model.fit(**data)
 
 
-def bulk_sampler(estimator: Any, data: Mapping[str, Any]) -> BulkSampler | None:
+def bulk_sampler(estimator: Any, data: Mapping[str, object]) -> BulkSampler | None:
     """Return a sampler of the estimator's own plan, if it draws many runs at once."""
     if not hasattr(estimator, "prepare") or not prepared(estimator, data)[0].batched:
         return None
@@ -133,14 +133,14 @@ class BulkSampler:
     estimator: Any
 
     def __call__(
-        self, data: Mapping[str, Any], count: int, generator: np.random.Generator
+        self, data: Mapping[str, object], count: int, generator: np.random.Generator
     ) -> NDArray[np.float64]:
         """Return the released numbers of ``count`` runs, one run per row."""
         plan, records = prepared(self.estimator, data)
         return plan.run_many(records, SeededSource(generator), count)
 
 
-def prepared(estimator: Any, data: Mapping[str, Any]) -> tuple[Plan[Any], Any]:
+def prepared(estimator: Any, data: Mapping[str, object]) -> tuple[Plan[Any], Any]:
     """Return what a simulated ``fit(**data)`` would run, and the records as it would see them."""
     plan, records = clone(estimator).set_params(random_state=0).prepare(**data)
     return plan, records
@@ -153,7 +153,7 @@ def released_numbers(model: Any) -> NDArray[np.float64]:
     return np.fromiter(_numbers(attributes), dtype=np.float64)
 
 
-def _numbers(value: Any) -> Iterator[float]:
+def _numbers(value: object) -> Iterator[float]:
     if isinstance(value, Guarantee | Receipt | str | bytes) or value is None:
         return
     if isinstance(value, Mapping):

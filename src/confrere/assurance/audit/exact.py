@@ -216,7 +216,7 @@ def _score_epsilon(mechanism: Objective) -> float:
     return float(optimize.brentq(surplus, 0.0, lost.max())) if surplus(0.0) > 0 else 0.0
 
 
-def _least_move(one: Any, other: Any, at: Iterable[Floats]) -> float:
+def _least_move(one: PerturbedTerm, other: Density, at: Iterable[Floats]) -> float:
     """Return the least distance of the noises that releases need, in deviations of the noise."""
     moves = [float(np.linalg.norm(one.noise(w) - other.noise(w))) for w in at]
     return min(moves) * float(one.law.rate)
@@ -287,7 +287,7 @@ def loss_between(
     return max(totals) + gaussian_epsilon(math.sqrt(squares), min(delta * outside, 0.99))
 
 
-def _same_rows(one: Any, other: Any) -> bool:
+def _same_rows(one: Density, other: Density) -> bool:
     """Whether two objectives are of the same records: those of others than the one that changes."""
     return not isinstance(one, NoisedPoint) and all(
         np.array_equal(getattr(one, name), getattr(other, name)) for name in ("X", "y")

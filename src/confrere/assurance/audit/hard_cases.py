@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
+from confrere.arrays import Floats
 from confrere.assurance.audit.pairs import Pair, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.estimators import (
@@ -28,8 +30,12 @@ from confrere.estimators import (
     TransferStackingClassifier,
     designed,
 )
+from confrere.estimators.base import PrivateEstimator
 from confrere.ledger import Ledger
 from confrere.methods.average import LINEAR_SHARE, worst_angle
+
+_Model = TypeVar("_Model", bound=PrivateEstimator)
+_Stack = SampleStackingClassifier | FeatureStackingClassifier
 
 #: Log-odds of the declared base rate: at them a positive record's residual is one.
 _RARE = -30.0
@@ -100,13 +106,15 @@ def audit_cases(estimator: Any) -> list[Case]:
     return [Case(clone(estimator), worst_pairs(estimator))]
 
 
-def _rare(model: Any) -> dict[str, Any]:
+def _rare(
+    model: PrivateLogisticRegression | SampleStackingClassifier | FeatureStackingClassifier,
+) -> dict[str, object]:
     """Return the settings under which every positive record is as bad a misfit as it can be."""
     alpha = _STRONG if model.purpose == "prediction" else model.alpha
     return {"intercept_scale": _CONSTANT, "prior_intercept": _RARE, "alpha": alpha}
 
 
-def _logistic(model: Any) -> list[Case]:
+def _logistic(model: PrivateLogisticRegression) -> list[Case]:
     rare = _with(model, **_rare(model))
     wide = _turned_row("a misfit turned round in four columns", np.full(4, 0.5), 3)
     a, b = math.cos(_TILT), math.sin(_TILT)
@@ -122,7 +130,7 @@ def _logistic(model: Any) -> list[Case]:
     ]
 
 
-def _transfer(model: Any) -> list[Case]:
+def _transfer(model: TransferClassifier) -> list[Case]:
     source = designed(PrivateLogisticRegression(budget=Ledger()), **_SURE).fit(*_background(4, 1))
     told = {"source": source.to_release(), "eta": model.eta or 0.0}  # a fit in any case
     made = _with(model, **told, intercept_scale=_CONSTANT, alpha=_STRONG)
@@ -130,12 +138,12 @@ def _transfer(model: Any) -> list[Case]:
     return [Case(_with(made, prior_check=False), pairs), Case(made, pairs[:1], _FEWER)]
 
 
-def _sample_stack(model: Any) -> list[Case]:
+def _sample_stack(model: SampleStackingClassifier) -> list[Case]:
     made = _with(model, n_groups=2, split_seed=None, **_rare(model))
     return [Case(made, _record_pairs(8, 1, positions=(0, 7)))]
 
 
-def _feature_stack(model: Any) -> list[Case]:
+def _feature_stack(model: FeatureStackingClassifier) -> list[Case]:
     made = _with(model, split_seed=None, **_rare(model), **_GROUPS)
     return [
         Case(made, _record_pairs(8, 2, positions=(0, 7))),
@@ -143,10 +151,10 @@ def _feature_stack(model: Any) -> list[Case]:
     ]
 
 
-def _transfer_stack(model: Any) -> list[Case]:
-    def made(**settings: Any) -> Any:
-        source = FeatureStackingClassifier(**_GROUPS | settings, budget=Ledger(), classes=[0, 1])
-        source = designed(source, **_SURE).fit(*_background(8, 2))
+def _transfer_stack(model: TransferStackingClassifier) -> list[Case]:
+    def made(**settings: object) -> TransferStackingClassifier:
+        source = FeatureStackingClassifier(budget=Ledger(), classes=[0, 1])
+        source = designed(source, **_SURE | _GROUPS | settings).fit(*_background(8, 2))
         unchecked = {"split_seed": None, "alpha": _STRONG, "prior_check": False}
         return _with(model, source=source.to_release(), **unchecked)
 
@@ -156,7 +164,7 @@ def _transfer_stack(model: Any) -> list[Case]:
     ]
 
 
-def _collaborative(model: Any) -> list[Case]:
+def _collaborative(model: CollaborativeClassifier) -> list[Case]:
     designed(model, fit_intercept=False)
     y = np.ones(1, dtype=np.intp)
     turned = np.array([[1.0], [1.0]]), np.array([[-1.0], [1.0]])
@@ -176,7 +184,7 @@ def _collaborative(model: Any) -> list[Case]:
     return [Case(model, _record_pairs(1, 1)), Case(model, [parties], _FEWER)]
 
 
-def _multiparty(model: Any) -> list[Case]:
+def _multiparty(model: MultipartyClassifier) -> list[Case]:
     """Return three parties, of whom the first decides, with one record or three; one public row."""
     pairs, named = [], (("one party turned", 1), ("a party of three records turned", 3))
     for name, size in named[: 2 if model.method == "cells" else 1]:
@@ -187,7 +195,9 @@ def _multiparty(model: Any) -> list[Case]:
     return [Case(made, pairs)]
 
 
-def _record_pairs(n: int, d: int, positions: tuple[int, ...] = (0,), **public: Any) -> list[Pair]:
+def _record_pairs(
+    n: int, d: int, positions: tuple[int, ...] = (0,), **public: ArrayLike
+) -> list[Pair]:
     """Return pairs in which one positive record changes among ``n``."""
     X, y = _background(n, d)
     pairs = []
@@ -206,7 +216,7 @@ def _record_pairs(n: int, d: int, positions: tuple[int, ...] = (0,), **public: A
     return pairs
 
 
-def _turned_row(name: str, row: Any, n: int) -> Pair:
+def _turned_row(name: str, row: Floats, n: int) -> Pair:
     """Return a positive record that turns round, among negative ones that pull both ways."""
     X, y = np.outer(np.where(np.arange(n) % 2, -1.0, 1.0), row), np.zeros(n, dtype=np.intp)
     y[0] = 1
@@ -215,21 +225,22 @@ def _turned_row(name: str, row: Any, n: int) -> Pair:
     return Pair.of_rows(name, (X, y), (other, y))
 
 
-def _with(model: Any, **settings: Any) -> Any:
-    return designed(clone(model), **settings)
+def _with(model: _Model, **settings: object) -> _Model:
+    own: _Model = clone(model)
+    return designed(own, **settings)
 
 
-def _background(n: int, d: int) -> tuple[Any, Any]:
+def _background(n: int, d: int) -> tuple[Floats, NDArray[np.intp]]:
     """Return negative records at the declared bound, pointing both ways."""
     signs = np.where(np.arange(n) % 2, -1.0, 1.0)
     importance = np.sqrt(np.array(_LOPSIDED[:d]))
     return np.outer(signs, importance / np.linalg.norm(importance)), np.zeros(n, dtype=np.intp)
 
 
-_GROUPS: dict[str, Any] = {"groups": [[0], [1]], "importance": _LOPSIDED}
+_GROUPS: dict[str, object] = {"groups": [[0], [1]], "importance": _LOPSIDED}
 
 #: Settings of made-up sources: hardly any noise, whatever the epsilon, and the same every time.
-_SURE: dict[str, Any] = {"intercept_scale": _CONSTANT, "prior_intercept": _RARE, "alpha": 1e4}
+_SURE: dict[str, object] = {"intercept_scale": _CONSTANT, "prior_intercept": _RARE, "alpha": 1e4}
 _SURE |= {"random_state": 0}
 
 _BOTH_GROUPS = _turned_row("a misfit turned round in both groups", np.full(2, 0.5**0.5), 8)
