@@ -30,11 +30,17 @@ def test_everything_declared_is_on_it_and_what_came_of_it(folder, line, page):
         assert fact in text
     assert "changes their odds by a factor of at most 2.719" in text
     assert "one process reads the tables of 3 organisations" in text
+    assert "No record leaves" not in text
+    assert text.count("the amount is typed when the study is run") == 3
+    assert "Every table is asked for how many records there are; " in text
     done = line.json("fit", "study.toml", "--yes", "--out", "out")
     release = load_release(done["data"]["releases"][0]["folder"])
     text = page("--release", done["data"]["releases"][0]["folder"])
     for fact in (release.card.release_id, *release.card.unprotected):
         assert fact in text
+    assert text.count("the amount was typed when the study was run") == 3
+    assert f"Approved by {release.card.approvals[0].name}" in text
+    assert "waiting" not in text
 
 
 def test_between_machines_it_says_who_decided_what(folder, page):
@@ -43,7 +49,9 @@ def test_between_machines_it_says_who_decided_what(folder, page):
     name_keys(folder)
     study = read_study(path)
     locals_ = gather_locals(study, path)
-    assert page().count("not taken yet") == 3
+    text = page()
+    assert text.count("not taken yet") == 3
+    assert "No record leaves" in text
     key = folder / "local/main.key"
     approve_study(study, locals_["main"], key=key, approval=folder / "approval-main.json", **WORDS)
     refuse_study(study, locals_["branch-1"], approval=folder / "approval-b.json", **WORDS)
