@@ -5,6 +5,8 @@ What they say is in tests/contracts/test_bad_inputs.py.
 
 import os
 import re
+import subprocess
+import sys
 from importlib.resources import files
 
 import pytest
@@ -50,3 +52,12 @@ def test_no_refusal_prints_a_value(key):
 def test_what_is_no_toml_is_refused(content):
     with pytest.raises(StudyError):
         study_from_bytes(content)
+
+
+def test_a_study_is_read_where_nothing_of_a_run_was_imported(tmp_path):
+    """As ``verify --study`` does: operations of a run are not known there."""
+    place = tmp_path / "study.toml"
+    place.write_text(changed('name = "average"', 'name = "plr"\npurpose = "inference"'))
+    told = "import sys; from confrere_federation.studies.study_file import read_study as read; "
+    told += "study = read(sys.argv[1]); assert study.has_intervals and not study.adds_up"
+    subprocess.run([sys.executable, "-c", told, place], check=True)
