@@ -266,15 +266,15 @@ def estimator(kind: _Kind) -> _Kind:
         for base in reversed(bases):
             said |= dict(re.findall(_ENTRY, base.get(title, ""), re.MULTILINE))
         names = _in_order(parameters) if title == "Parameters" else [*said]
-        texts = [f"    {name}{said[name].rstrip()}" for name in names if name in said]
+        texts = [f"{name}{said[name].rstrip()}" for name in names if name in said]
         if title == "Parameters":
             texts = [_with_default(text, parameters[text.split()[0]].default) for text in texts]
         elif title == "Notes" and texts:
-            texts = ["    **Privacy**", "", *texts]
+            texts = ["**Privacy**", "", *texts]
         own[title] = "\n".join(texts) + "\n"
     order = ("", *_INHERITED, *own)
     made.__doc__ = "\n".join(
-        (f"    {title}\n    {'-' * len(title)}\n" if title else "") + own[title].strip("\n") + "\n"
+        (f"{title}\n{'-' * len(title)}\n" if title else "") + own[title].strip("\n") + "\n"
         for title in dict.fromkeys(order)
         if own[title].strip()
     )
@@ -283,12 +283,12 @@ def estimator(kind: _Kind) -> _Kind:
 
 #: Sections of a docstring to which every base adds, and an entry: its name, and the rest.
 _INHERITED = ("Parameters", "Attributes", "Notes")
-_ENTRY = r"^    (\w+|:\w+:)( .*\n(?:        .*\n?)*)"
+_ENTRY = r"^(\w+|:\w+:)( .*\n(?:    .*\n?)*)"
 
 
 def _sections(doc: str) -> dict[str, str]:
-    """Return the sections of a docstring by their titles; what comes first has none."""
-    first, *others = re.split(r"\n    (\w+)\n    -+\n", doc)
+    """Return a docstring's sections by title (first: none); from Python 3.13 none is indented."""
+    first, *others = re.split(r"\n(\w+)\n-+\n", inspect.cleandoc(doc) + "\n")
     return {"": first, **dict(zip(others[::2], others[1::2], strict=True))}
 
 
