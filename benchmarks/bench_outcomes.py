@@ -57,7 +57,8 @@ def plain(rows: pd.DataFrame, schema: Any) -> tuple[Any, Any]:
             columns.append(np.log1p(x - low) if one.log else x)
             ends.append((0.0, np.log1p(high - low)) if one.log else (low, high))
         elif isinstance(one, Flag):
-            columns.append(cells.astype(str).isin([*map(str, one.true)]).astype(float))
+            named = cells.astype(str).isin([*map(str, one.true)])
+            columns.append((named | cells.isin([*one.true])).astype(float))
             ends.append((0.0, 1.0))
         elif isinstance(one, Ordered):
             place = {str(level): k for k, level in enumerate(one.levels)}

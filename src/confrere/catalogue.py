@@ -21,6 +21,7 @@ from confrere.estimators import (
 )
 from confrere.estimators.base import check_parameters
 from confrere.methods.design import UNWEIGHTED
+from confrere.outcomes.together import ALONE, CollaborativeRegression
 
 #: Who takes part: each organisation by itself; a source, then targets; all at once; many small
 #: ones that vote on auxiliary rows; nobody; all at once, and what comes of it is no model.
@@ -34,7 +35,6 @@ _OURS = "this library"
 
 #: What one of many parties is asked where it does not vote.
 _VOTED = {"cells": "shares", "weights": "upload"}
-
 _NEAR: Mapping[str, Any] = {"shape": "transfer", "source": "plr"}
 
 #: What a party is asked where it learns by itself; the page of averages, and what they ask.
@@ -69,11 +69,6 @@ class Method:
     auxiliary: bool = False  #: Whether it learns from a file of public rows besides
     weighted: bool = True  #: Whether it learns best from rows that are weighted by importance
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """How papers print it."""
-        return tuple(name for name, (own, _) in PRINTED.items() if own == self.name)
-
     def make(self, **parameters: Any) -> Any:
         """Return the estimator with these parameters."""
         return self.estimator(**{**self.settings, **parameters})
@@ -82,6 +77,13 @@ class Method:
     def check(estimator: Any) -> None:
         """Refuse a parameter of what was made, by its name; touches no data."""
         check_parameters(estimator)
+
+    def learning(self, outcome: Any) -> Method:
+        """Return it as it learns an outcome that is no class."""
+        if self.name not in ("plr", "average", "sums"):
+            raise InvalidParameter(f"name: a {outcome.kind} is learned by plr, average or sums.")
+        made = CollaborativeRegression if self.shape == "together" else ALONE[type(outcome)]
+        return replace(self, estimator=made)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -180,7 +182,6 @@ _METHODS = (
 CATALOGUE: Mapping[str, Method] = MappingProxyType({method.name: method for method in _METHODS})
 
 
-_VOTE = {"combiner": "vote"}
 #: Names as papers print them: the method, and settings on top of its own. (U) or (R) and (W) differ
 #: by what the schema declares: importances make it (W).
 PRINTED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -188,7 +189,7 @@ PRINTED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     **{name: (name.lower(), {}) for name in ("PST-S", "SimComb", "OFPA", "OFAA", "Laplace")},
     **{name: ("pst-f", {}) for name in ("PST-F(U)", "PST-F(W)")},
     **{name: ("pst-h", {}) for name in ("PST-H(U)", "PST-H(W)", "PPTL-FS(R)", "PPTL-FS(W)")},
-    "PLR-FS": ("pst-f", _VOTE),
+    "PLR-FS": ("pst-f", {"combiner": "vote"}),
     "PPHTL": ("simcomb", {}),
     "SourceD": ("source-d", {}),
     "vote": ("vote", {}),

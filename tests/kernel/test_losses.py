@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from confrere.assurance.audit.adversary import worst_loss
-from confrere.assurance.audit.exact import hockey_stick
 from confrere.assurance.theorems import _steepest
-from confrere.kernel.accountants import THEOREMS, Exposure, GaussianLoss
+from confrere.kernel.accountants import THEOREMS, Exposure
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.losses import Logistic, Softmax
 from confrere.kernel.measurements import UNIT
@@ -97,28 +96,6 @@ def test_no_data_set_is_beyond_the_certificate(loss):
             tolerance = SOLVER.smallest(made)
             W = SOLVER.solve(made, tolerance)
             assert made.proved(W, tolerance).all()
-
-
-@pytest.mark.parametrize("change", RELATIONS)
-@pytest.mark.parametrize("loss", NUMBERS, ids=str)
-def test_gaussian_deltas_are_those_of_all_corners(loss, change):
-    """Worked out again: any two ends of residuals, rows that pull as they like, the whole bend.
-
-    Of log-cosh the middle pays for the bend: at this ridge the ends pay nothing.
-    """
-    ridge, sigma, whole = 3.0, 2.0 * loss.slope, math.log1p(loss.bend / 3.0)
-    made = GaussianLoss(Exposure(loss=loss, ridges=(ridge,), neighbours=change), (sigma,))
-    ends = (loss.most, loss.cap) if isinstance(loss, Poisson) else (loss.slope, loss.slope)
-    corners = [(end, whole) for end in ends]
-    if type(loss) is LogCosh:
-        corners = [*((end, 0.0) for end in ends), (0.0, 2 / ridge)]
-    elif isinstance(loss, LogCosh):
-        corners.append((0.0, whole))
-    others = (0.0,) if change is Neighbours.ADD_REMOVE else ends
-    at = 3.0 + whole
-    expected = sum(hockey_stick(at - t, (a + b) / sigma) for a, t in corners for b in others)
-    assert float(made.delta(at)) <= expected * (1 + 1e-9)
-    assert float(made.delta(at)) >= 0.85 * expected
 
 
 def test_of_numbers_one_block_has_a_proof():

@@ -122,11 +122,6 @@ class Encoder:
             form=encoder.form,
         )
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the encoded columns."""
-        return self.transformer().names
-
     def transformer(self) -> SchemaEncoder:
         """Return the transformer that encodes so."""
         return self.schema.encoder(
@@ -267,6 +262,7 @@ class Link:
     slope: float = 1.0  #: ``u = slope z + shift``
     shift: float = 0.0
     fewest = 2  #: Classes
+    gives, ratios, low, high = "", "", 0.0, 1.0  #: Of what is no class
 
     def __post_init__(self) -> None:
         for name in ("cap", "slope", "shift"):
@@ -296,12 +292,6 @@ class Link:
         return np.asarray(sides / sides.sum(axis=1, keepdims=True))
 
 
-def softmax(score: Floats) -> Floats:
-    """Return ``(n, K)``: one probability per column."""
-    weights = np.exp(score - score.max(axis=1, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
 Label: TypeAlias = str | int | float | bool
 
 
@@ -323,7 +313,7 @@ class Model(ABC):
             raise wrong("classes, features", "must be two classes or more, one feature or more")
         if len(self.labels) != len(self.classes):
             raise wrong("encoder.labels", "must be one name per class")
-        if self.encoder is not None and self.encoder.names != self.features:
+        if self.encoder is not None and self.encoder.transformer().names != self.features:
             raise wrong("features", "must be the encoded columns of the encoder")
 
     @property
@@ -367,7 +357,8 @@ class Model(ABC):
 
     def probabilities(self, scores: Floats) -> Floats:
         """Return ``(n, K)``: what the link says of two classes, softmax for more."""
-        return self.link.probabilities(scores) if scores.ndim == 1 else softmax(scores)
+        several = scores.ndim > 1
+        return special.softmax(scores, axis=1) if several else self.link.probabilities(scores)
 
     @abstractmethod
     def arrays(self) -> Mapping[str, Floats]:

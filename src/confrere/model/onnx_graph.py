@@ -21,7 +21,6 @@ import numpy as np
 
 from confrere.data.cells import MISSING, meaning
 from confrere.data.features import Told
-from confrere.errors import InvalidParameter
 from confrere.extras import extra
 from confrere.model.models import LARGEST, Linear, LowLevelModel, Model, Stack
 
@@ -37,8 +36,6 @@ _COLUMNS = np.array([1], dtype=np.int64)
 
 def onnx_bytes(model: Model) -> bytes:
     """Return the serialised graph; equal models give equal bytes, on every machine and day."""
-    if not model.classes:
-        raise InvalidParameter("to_onnx: only models of classes have a graph; save the release.")
     graph = Graph(() if model.encoder is None else model.encoder.schema.columns)
     given = "X" if model.encoder is None else encoded_rows(graph, model.encoder.encoding)
     rows = graph.add("Clip", given, -LARGEST, LARGEST)
@@ -51,7 +48,15 @@ def onnx_bytes(model: Model) -> bytes:
         share = model.total_weight if model.combine == "vote" else None
     scores = graph.add("Mul", scores, model.link.slope)
     scores = graph.add("Add", scores, model.link.shift, output=graph.output("decision"))
-    _answers(graph, scores, len(model.classes), share, model.link.cap)
+    if model.classes:
+        _answers(graph, scores, len(model.classes), share, model.link.cap)
+    else:
+        known = {"rates": ["Exp"], "hazards": ["Exp", "Neg", "Exp", "Neg"]}
+        steps = known.get(model.link.ratios, [])
+        for operator in steps:
+            scores = graph.add(operator, scores)
+        found = graph.add("Add", scores, float(len(steps) == 4))
+        graph.add("Clip", found, model.link.low, model.link.high, output=graph.output("predicted"))
     return graph.serialised(model)
 
 
@@ -127,7 +132,7 @@ class Graph:
         self._prefix = ""
         while any(name.startswith(self._prefix) for name in columns) and columns:
             self._prefix += "_"
-        taken = {"decision", "probability", "label"} & {*columns}
+        taken = {"decision", "probability", "label", "predicted"} & {*columns}
         self._outputs = "predicted_" if taken else ""
         while any(name.startswith(self._outputs) for name in columns) and taken:
             self._outputs = f"_{self._outputs}"
@@ -183,11 +188,11 @@ class Graph:
             columns = model.encoder.encoding["columns"]
             kinds = (_DOUBLE if one["kind"] == "number" else _STRING for one in columns)
             given = [named(one["column"], k, 1) for one, k in zip(columns, kinds, strict=True)]
-        found = [
-            named(self.output("decision"), _DOUBLE, n_classes if n_classes > 2 else 1),
-            named(self.output("probability"), _DOUBLE, n_classes),
-            named(self.output("label"), _INT64),
-        ]
+        found = [named(self.output("decision"), _DOUBLE, n_classes if n_classes > 2 else 1)]
+        if n_classes:
+            found += [named(self.output("probability"), _DOUBLE, n_classes)]
+            found += [named(self.output("label"), _INT64)]
+        found += [named(self.output("predicted"), _DOUBLE, 1)] * (not n_classes)
         graph = helper.make_graph(self._nodes, "confrere", given, found, self._tensors)
         sets = {"": _OPSET} | ({} if model.encoder is None else {_ML: _ML_OPSET})
         opsets = [helper.make_opsetid(domain, version) for domain, version in sets.items()]

@@ -34,6 +34,7 @@ LOG_ODDS = (
     "coefficients are log odds, shrunk by a public ridge and moved by noise; "
     "confrere.evaluation.infer undoes both, with odds ratios and intervals"
 )
+NUMBERS = "coefficients are {}, shrunk by a public ridge and moved by noise"
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +128,7 @@ class TermLine:
     coefficient: float | None
     low: float | None = None
     high: float | None = None
+    ratio: float | None = None  #: Of hazards or rates
     odds_ratio: float | None = None
     or_low: float | None = None
     or_high: float | None = None
@@ -217,7 +219,7 @@ def summarised(model: Linear) -> Summary:
         encoder = model.encoder.transformer()
         found = effects(encoder)
         weights = (encoder.multipliers() if encoder.weighted else 1.0) / encoder.norm
-    several = len(model.coef) > 1
+    several, ratios = len(model.coef) > 1, model.link.ratios
     labels = model.labels if several else model.labels[1:] or ("",)
     unit, level = (1.0, 0.0) if model.classes else (model.link.slope, model.link.shift)
     lines = [
@@ -225,13 +227,16 @@ def summarised(model: Linear) -> Summary:
             term=f"{effect.term} [{label}]" if several else effect.term,
             unit=effect.unit,
             unit_name=effect.unit_name,
-            coefficient=unit * float(effect.moved * weights @ coef + effect.constant * intercept)
-            + level * effect.constant,
+            coefficient=unit * moved + effect.constant * (unit * float(intercept) + level),
+            ratio=math.exp(moved) if ratios and not effect.constant else None,
         )
         for label, coef, intercept in zip(labels, model.coef, model.intercept, strict=True)
         for effect in found
+        for moved in [float(effect.moved * weights @ coef)]
     ]
     note = LOG_ODDS if model.facts.loss == "logistic" else SCORES
+    if not model.classes:
+        note = NUMBERS.format(f"logs of ratios of {ratios}" if ratios else "in the outcome's unit")
     return Summary(tuple(lines), note, titles=titles_of(model))
 
 

@@ -14,7 +14,7 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -249,10 +249,6 @@ class SurvivalCurve(Shown):
         made.counts_ = np.sum([each.counts_ for each in curves], axis=0)
         made._draw(math.hypot(*(each.deviation_ for each in curves)))
         return made
-
-    def table(self) -> list[dict[str, Any]]:
-        """Return every point as a plain row."""
-        return [asdict(one) for one in self.estimates_]
 
     def to_csv(self) -> str:
         """Return the curves as text: a line per point."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, final
 
@@ -45,6 +44,12 @@ class Response(Link):
     high: float = 1.0
 
     fewest = 0
+    gives = "the mean, inside declared bounds"
+
+    @property
+    @override
+    def ratios(self) -> str:  # type: ignore[override]
+        return "rates" if self.exponential else ""
 
     @override
     def probabilities(self, u: Floats) -> Floats:
@@ -53,14 +58,10 @@ class Response(Link):
         return np.asarray(np.clip(found, self.low, self.high))
 
 
-class NumberOutcome(ABC):
+class NumberOutcome:
     """What outcomes that are numbers have in common."""
 
     column: str
-
-    @abstractmethod
-    def target(self, **settings: Container) -> Target:
-        """Return what is learned of it; no data."""
 
     def numbers(self, cells: Container, column: str) -> Floats:
         """Return the numbers of a column; refuse what is none."""
@@ -112,19 +113,14 @@ class Quantity(NumberOutcome, Outcome):
         self._refuse(self.sd is not None and not 0 < self.sd < math.inf, "sd must be above 0")
 
     @property
-    def _half(self) -> float:
-        return (self.bounds[1] - self.bounds[0]) / 2
-
-    @property
-    def _middle(self) -> float:
-        return (self.bounds[1] + self.bounds[0]) / 2
+    def _scale(self) -> tuple[float, float]:
+        return (self.bounds[1] + self.bounds[0]) / 2, (self.bounds[1] - self.bounds[0]) / 2
 
     @override
     def encode(self, values: Container) -> Floats:
-        inside = np.clip(self.numbers(values, self.column), *self.bounds)
-        return np.clip((inside - self._middle) / self._half, -1.0, 1.0)
+        (middle, half), given = self._scale, self.numbers(values, self.column)
+        return np.clip((np.clip(given, *self.bounds) - middle) / half, -1.0, 1.0)
 
-    @override
     def target(
         self,
         *,
@@ -132,12 +128,14 @@ class Quantity(NumberOutcome, Outcome):
         loss: str = "log-cosh",
         **_: Container,
     ) -> Target:
-        spread = 2 / BOUNDS_APART if self.sd is None else self.sd / self._half
-        c = WIDTH * spread if width == "auto" else float(width) / self._half
+        """Return what is learned of it; no data."""
+        middle, half = self._scale
+        spread = 2 / BOUNDS_APART if self.sd is None else self.sd / half
+        c = WIDTH * spread if width == "auto" else float(width) / half
         made: Loss = (Huber if loss == "huber" else LogCosh)(c)
         low, high = self.bounds
-        link = Response(slope=self._half, shift=self._middle, low=low, high=high)
-        level = 0.0 if self.mean is None else (self.mean - self._middle) / self._half
+        link = Response(slope=half, shift=middle, low=low, high=high)
+        level = 0.0 if self.mean is None else (self.mean - middle) / half
         floor = FLOOR_OF_HUBER if loss == "huber" else FLOOR
         return Target(made, level, floor, link, AT_ENDS * spread**2, CURVATURE)
 
@@ -206,8 +204,8 @@ class Count(NumberOutcome, Outcome):
             offsets = np.clip(np.log(given), low, high)
         return np.column_stack([counts, offsets])
 
-    @override
     def target(self, *, cap: float | Literal["auto"] = "auto", **_: Container) -> Target:
+        """Return what is learned of it; no data."""
         low, high = map(math.log, self.exposures)
         top = CAP * self.most if cap == "auto" else float(cap)
         loss = Poisson(self.most, top, (low, high))

@@ -35,11 +35,10 @@ from confrere.methods.plan import PublicFacts
 from confrere.outcomes.kinds import Count, Quantity
 from confrere.outcomes.times import TimeToEvent
 
-_WIDTH = "'auto' or a finite number above 0"
 #: A width, or a cap, of a loss.
-Width = Annotated[Auto, numbers(_WIDTH, np.nextafter(0, 1), np.finfo(float).max, auto=True)]
-#: A pair of bounds.
-Pair = Annotated[Sequence[float], numbers("two numbers", -np.finfo(float).max, several=True)]
+Width = Annotated[
+    Auto, numbers("'auto' or a finite number above 0", 5e-324, np.finfo(float).max, auto=True)
+]
 
 
 @estimator
@@ -168,7 +167,9 @@ class PrivateLinearRegression(Regressor):
     1-DP per record (replace-one)
     """
 
-    bounds: Pair = (-1.0, 1.0)
+    bounds: Annotated[
+        Sequence[float], numbers("two numbers", -np.finfo(float).max, several=True)
+    ] = (-1.0, 1.0)
     width: Width = "auto"
     loss: Literal["log-cosh", "huber"] = "log-cosh"
 

@@ -17,8 +17,6 @@ from confrere.estimators.base import estimator, numbers
 from confrere.outcomes.regression import Regressor
 from confrere.outcomes.times import TimeToEvent
 
-Cap = Annotated[float, numbers("a number from 1 on", 1, np.finfo(float).max)]
-
 
 def concordance(times: ArrayLike, risks: ArrayLike) -> float:
     """Return Harrell's C-index: how often who is at more risk has the event before who is at less.
@@ -59,7 +57,7 @@ class PrivateSurvivalRegression(Regressor):
     :Proof: docs/proofs/survival.md
     """
 
-    cap: Cap = 1.0
+    cap: Annotated[float, numbers("a number from 1 on", 1, np.finfo(float).max)] = 1.0
 
     _kind = "survival"
     _outcomes = (TimeToEvent,)

@@ -30,6 +30,7 @@ from confrere.methods.plan import Coordinates, Target
 from confrere.model.models import Link, numbers
 from confrere.model.strict_json import wrong
 from confrere.outcomes.pieces import FIRST, PiecewiseExponential
+from confrere.views import Table
 
 
 @final
@@ -118,6 +119,8 @@ class Hazards(Link):
     parts: tuple[float, ...] = (1.0,)  #: Share of all the hazard that has been when each ends
 
     fewest = 0
+    gives = "the share whom an event meets before the last piece of time ends"
+    ratios = "hazards"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -132,6 +135,14 @@ class Hazards(Link):
         """Return ``(n, times)``: the probability that no event is before a time."""
         been = np.interp(np.asarray(times, np.float64), [0, *self.ends], [0, *self.parts])
         return np.exp(-np.exp(np.minimum(u, 700.0))[:, None] * been)
+
+    def curves(self, level: float) -> Table:
+        """Return who has met no event by the ends of pieces, at three hazards."""
+        shares = self.staying(level + np.log([1, 0.5, 2]), self.ends).T.tolist()
+        each = zip(self.ends, shares, strict=True)
+        rows = [[f"{end:g}", *(f"{one:.3f}" for one in own)] for end, own in each]
+        names = ("until", "reference person", "at half the hazard", "at twice the hazard")
+        return Table(names, rows, names[1:], title="Without the event")
 
     @override
     def probabilities(self, u: Floats) -> Floats:

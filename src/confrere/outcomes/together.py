@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -11,7 +10,7 @@ from typing_extensions import override
 
 from confrere.data.features import Outcome
 from confrere.estimators import CollaborativeClassifier
-from confrere.estimators.base import AutoCount, Ridge, Spare, check_parameters, estimator
+from confrere.estimators.base import AutoCount, Ridge, Spare, estimator
 from confrere.estimators.base import Count as AtLeastOne
 from confrere.kernel.guarantee import Guarantee
 from confrere.outcomes.kinds import Count, Quantity
@@ -25,7 +24,7 @@ from confrere.outcomes.survival import PrivateSurvivalRegression
 from confrere.outcomes.times import TimeToEvent
 
 #: Who knows what is predicted of a kind of outcome, and how that is scored.
-_ALONE: dict[type[Outcome], type[Regressor]] = {
+ALONE: dict[type[Outcome], type[Regressor]] = {
     Quantity: PrivateLinearRegression,
     Count: PrivatePoissonRegression,
     TimeToEvent: PrivateSurvivalRegression,
@@ -64,7 +63,7 @@ class CollaborativeRegression(Regressor):
     cap: Width = "auto"
 
     _kind = "collaborative"
-    _outcomes = tuple(_ALONE)
+    _outcomes = tuple(ALONE)
 
     fit = CollaborativeClassifier.fit
     prepare = CollaborativeClassifier.prepare
@@ -81,20 +80,17 @@ class CollaborativeRegression(Regressor):
         """Return what one ``fit`` of so many parties of that size would spend; touches no data."""
         if self.method == "average":
             return super().privacy_cost(n_samples, n_features, n_classes)
-        check_parameters(self)
-        public = self._sizes(n_samples, n_features, n_classes)
-        sizes = dict.fromkeys(map(str, range(n_parties)), public.n_samples)
-        facts = replace(public, n_samples=sum(sizes.values()), sizes=sizes)
-        return self.plan(facts).guarantee()
+        told = n_samples, n_features, n_classes, n_parties
+        return CollaborativeClassifier.privacy_cost(self, *told)
 
     @override
     def predict(self, X: object) -> NDArray[np.float64]:
         """Return the mean that is expected of every row; of times the logarithm of its hazard."""
-        return _ALONE[type(self._outcome)].predict(self, X)
+        return ALONE[type(self._outcome)].predict(self, X)
 
     predict_survival = PrivateSurvivalRegression.predict_survival
 
     @override
     def score(self, X: object, y: object = None, sample_weight: ArrayLike | None = None) -> float:
         """Return R2, the share of deviance or the C-index; looks at the outcomes, unpaid."""
-        return float(_ALONE[type(self._outcome)].score(self, X, y, sample_weight))
+        return float(ALONE[type(self._outcome)].score(self, X, y, sample_weight))

@@ -659,7 +659,7 @@ def _trust(spending: Spending) -> str:
 def processing(model: Model) -> list[str]:
     """Say how scores become probabilities, and then what happened to rows before a model."""
     if not model.classes:
-        return ["predictions: the loss's own link", *_preprocessing(model)]
+        return [f"predictions: {model.link.gives}", *_preprocessing(model)]
     link = model.told_link()
     told = {"share": "shares of votes", "softmax": "softmax"}.get(str(link))
     if told is None:

@@ -743,7 +743,8 @@ def release_view(release: Release, additions: Sequence[SignedAddition] = ()) -> 
         "privacy cost": f"epsilon {cost(promise.epsilon, promise.delta)}, {promise.unit_detail}",
         "in words": card.risk_in_words.text,
         "takes": f"{len(columns)} columns: {_some(columns)}",
-        "gives": f"one of {', '.join(map(str, model.labels))}; {card.post_processing[0]}",
+        "gives": f"one of {', '.join(map(str, model.labels))}; " * bool(model.labels)
+        + card.post_processing[0],
         "against": against,
         "not protected": card.unprotected,
         "budget": budget and share(budget.after, budget.cap, budget.before),
@@ -752,7 +753,9 @@ def release_view(release: Release, additions: Sequence[SignedAddition] = ()) -> 
     }
     note = f"{card.product.kind}, {card.created[:10]}, id {card.release_id}"
     found = release.terms(additions)
-    parts = [Pairs(told)] if found is None else [Pairs(told), found.table, found.note]
+    parts = [Pairs(told), *([] if found is None else [found.table, found.note])]
+    if found is not None and hasattr(model.link, "curves"):  # of the reference person
+        parts.append(model.link.curves(found.lines[-1].coefficient))
     return Panel(f"Release: {card.product.title}", parts, note)
 
 

@@ -540,7 +540,7 @@ def _check_name(name: object) -> None:
 
 def _check_data(X: Floats | Coded, y: Floats, n_classes: int = 2, least: int = 1) -> None:
     # Checked when a party is set up, so that no question can find it out.
-    if len(X.shape) != 2 or X.shape[0] < least or X.shape[1] < 1 or y.shape != X.shape[:1]:
+    if len(X.shape) != 2 or X.shape[0] < least or X.shape[1] < 1 or y.shape[:1] != X.shape[:1]:
         raise InvalidData("X needs rows and columns, and y one label per row.")
     # In parts: the rows may be larger than memory.
     parts = range(0, len(X) if isinstance(X, np.ndarray) else 0, 65_536)

@@ -234,7 +234,9 @@ class Learning(Measured):
     @override
     def release(self, X: AnyRows, y: Labels, source: RandomSource, engine: Reader = None) -> Arrays:
         encoder, plan = self.at(len(y))
-        codes = np.asarray(y > 0 if self.n_classes == 2 else y, dtype=np.intp)
+        codes = np.asarray(
+            y > 0 if self.n_classes == 2 else y, np.intp if self.n_classes else float
+        )
         table = LabelledTable(
             X, codes, np.unique(np.array(self.study.classes)), encoder.names, engine=engine
         )
@@ -752,7 +754,9 @@ class Rows:
     sums: NDArray[np.int64] | None = None
 
     def coded(self, study: Study) -> tuple[Coded | Floats, NDArray[np.float64]]:
-        """Return rows, and labels as parties hold them: -1 and +1, or codes of more classes."""
+        """Return rows, and labels as parties hold them: -1 and +1, codes of classes, or numbers."""
+        if not study.n_classes:
+            return self.X, np.asarray(self.y, dtype=np.float64)
         codes = encode_labels(self.y, np.array(study.classes))
         return self.X, codes.astype(np.float64) if study.n_classes > 2 else 2.0 * (codes == 1) - 1.0
 
@@ -760,7 +764,8 @@ class Rows:
 def read_rows(study: Study, table: RowTable, encoder: SchemaEncoder | None = None) -> Rows:
     """Return what a study learns from one party's table, read and encoded batch by batch."""
     schema, unit = study.schema, study.privacy.unit_column
-    columns = dict.fromkeys([*schema.columns, study.outcome.column, *([unit] if unit else [])])
+    outcome = getattr(study.outcome, "columns", (study.outcome.column,))
+    columns = dict.fromkeys([*schema.columns, *outcome, *([unit] if unit else [])])
     counts = CohortCounts(schema) if study.method.shape == "table" else None
     encoder, seen = encoder or study.encoder, UnitCounts(unit, study.privacy.max_rows_per_unit)
     sums = np.zeros(0 if counts is None else counts.size, dtype=np.int64)

@@ -661,7 +661,13 @@ def read_study(path: str | Path) -> Study:
 
 def study_from_bytes(content: bytes) -> Study:
     file = StudyFile.read(parse_toml(content, "the study"), "the study")
-    method, schema = study_method(file.method.name), _schema(file.data)
+    schema = _schema(file.data)
+    method = study_method(file.method.name)
+    if schema.outcome is not None and not schema.outcome.labels:
+        try:
+            method = method.learning(schema.outcome)
+        except InvalidParameter as error:
+            raise StudyError(f"method.{error}") from None
     study = Study(
         file=file,
         content=content,
