@@ -1,7 +1,6 @@
 """A person with several pieces of time is one unit: residuals, certificates, exact ratios."""
 
 import math
-from itertools import product
 
 import numpy as np
 import pytest
@@ -9,13 +8,13 @@ from mpmath import mp, mpf
 
 from confrere.assurance.audit.adversary import Comparison, worst_loss
 from confrere.assurance.audit.densities import norms_of
-from confrere.assurance.audit.exact import exact_audit, hockey_stick
+from confrere.assurance.audit.exact import exact_audit
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import Exposure, GaussianLoss
+from confrere.kernel.accountants import Exposure
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import SOLVER_SHARE, UNIT, Columns, rounding_bound
 from confrere.kernel.norms import L1, L2, Body
-from confrere.methods.allowance import SOLVER, gaussian_rate, objective, problem, pure_rate
+from confrere.methods.allowance import SOLVER, objective, problem, pure_rate
 from confrere.outcomes.pieces import FIRST, PiecewiseExponential
 from confrere.simulation import SeededSource
 from tests.world import RELATIONS, row_count
@@ -96,21 +95,6 @@ def test_the_longest_gradient_and_the_largest_determinant_are_attained(loss):
     ):
         assert most == pytest.approx(max(found))
         assert max(found) <= most * (1 + 1e-12)
-
-
-@every_relation
-def test_a_delta_pays_for_every_corner(change):
-    loss, ridge, epsilon, delta = pieces_of(4), 4.0, 1.0, 1e-6
-    exposure = Exposure(loss=loss, ridges=(ridge,), neighbours=change)
-    sigma, records = 1 / gaussian_rate(epsilon, delta, exposure), exposure.records
-    corners = list(product(np.vstack([np.zeros(4), np.eye(4)]), repeat=records))
-    each = hockey_stick(epsilon - loss.jacobian(ridge), records * loss.reach / sigma)
-    assert 0.99 * delta <= len(corners) * each <= delta * (1 + 1e-6)
-    assert float(GaussianLoss(exposure, (sigma,)).delta(epsilon)) <= delta
-    facts = {"blocks": (Columns(L2(30), ridge),), "loss": loss, "delta": delta}
-    made = objective(epsilon=1.0, n_samples=row_count(60, change), **facts)
-    assert made.promise.theorem == "docs/proofs/survival.md"
-    assert exact_audit(made, draws=4).epsilon <= made.epsilon
 
 
 @pytest.mark.parametrize("far", [1.0, 1e4])

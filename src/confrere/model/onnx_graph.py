@@ -52,10 +52,9 @@ def onnx_bytes(model: Model) -> bytes:
         _answers(graph, scores, len(model.classes), share, model.link.cap)
     else:
         known = {"rates": ["Exp"], "hazards": ["Exp", "Neg", "Exp", "Neg"]}
-        steps = known.get(model.link.ratios, [])
-        for operator in steps:
+        for operator in known.get(model.link.ratios, []):
             scores = graph.add(operator, scores)
-        found = graph.add("Add", scores, float(len(steps) == 4))
+        found = graph.add("Add", scores, float(model.link.ratios == "hazards"))
         graph.add("Clip", found, model.link.low, model.link.high, output=graph.output("predicted"))
     return graph.serialised(model)
 

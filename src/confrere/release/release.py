@@ -742,7 +742,8 @@ def release_view(release: Release, additions: Sequence[SignedAddition] = ()) -> 
         "purpose": card.product.purpose,
         "privacy cost": f"epsilon {cost(promise.epsilon, promise.delta)}, {promise.unit_detail}",
         "in words": card.risk_in_words.text,
-        "takes": f"{len(columns)} columns: {_some(columns)}",
+        "takes": f"{len(columns)} columns: {', '.join(columns[:8])}"
+        + f" and {len(columns) - 8} more" * (len(columns) > 8),
         "gives": f"one of {', '.join(map(str, model.labels))}; " * bool(model.labels)
         + card.post_processing[0],
         "against": against,
@@ -773,8 +774,3 @@ def _widths(card: Card) -> dict[str, float] | None:
     before = 100 * budget.before / budget.cap
     after = 100 * budget.after / budget.cap
     return {"before": min(before, 100.0), "now": max(0.0, min(after, 100.0) - before)}
-
-
-def _some(names: tuple[str, ...], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
