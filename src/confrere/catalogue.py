@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Literal
 
-from confrere.errors import InvalidParameter
+from confrere.errors import InvalidParameter, StudyError
 from confrere.estimators import (
     CollaborativeClassifier,
     FeatureStackingClassifier,
@@ -81,7 +81,7 @@ class Method:
     def learning(self, outcome: Any) -> Method:
         """Return it as it learns an outcome that is no class."""
         if self.name not in ("plr", "average", "sums"):
-            raise InvalidParameter(f"name: a {outcome.kind} is learned by plr, average or sums.")
+            raise StudyError(f"method.name: a {outcome.kind} is learned by plr, average or sums.")
         made = CollaborativeRegression if self.shape == "together" else ALONE[type(outcome)]
         return replace(self, estimator=made)
 

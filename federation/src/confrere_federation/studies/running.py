@@ -733,12 +733,9 @@ def cost_of(study: Study) -> Guarantee:
 
 def _with_earlier(cost: PartyCost, study: Study) -> Guarantee:
     """Return a party's cost with what its own account paid before for facts of the schema."""
-    earlier = [
-        one.guarantee
-        for one in receipts_for_facts(study.schema)
-        if one.account == cost.account or one.account.startswith(f"{cost.party}/")
-    ]
-    return Together([*earlier, cost.guarantee]).guarantee()
+    found, own = receipts_for_facts(study.schema), f"{cost.party}/"
+    paid = [one for one in found if one.account == cost.account or one.account.startswith(own)]
+    return Together([*(one.guarantee for one in paid), cost.guarantee]).guarantee()
 
 
 @dataclass(frozen=True)
@@ -1489,7 +1486,7 @@ class CoordinatorSession:
         whole = {f"{n}/{f}": c for n, inside in files.items() for f, c in inside.items()}
         signing = {
             name: {
-                one.name: _signature(folders[one.name], name)
+                one.name: folders[one.name] / SIGNATURES / f"{name}.sig"
                 for one in made
                 if name in one.receipts
             }
@@ -1521,10 +1518,6 @@ class CoordinatorSession:
         if not made.is_in(self.study, place):
             raise StudyError(f"out: {place.name} holds another release; give another folder.")
         return place.resolve()
-
-
-def _signature(folder: Path, party: str) -> Path:
-    return folder / SIGNATURES / f"{party}.sig"
 
 
 def check_engine(study: Study) -> None:

@@ -76,7 +76,6 @@ _LARGEST_FILE = 1 << 20
 # Cards refuse the word; better to hear it before anything is spent.
 _FORBIDDEN = re.compile("anonym", re.IGNORECASE)
 
-#: What is said of a fault, by pydantic's word for it; its own words quote values.
 #: What to do about a file that is not there.
 _FIND = {
     "the study": "give the path of a study; confrere init FOLDER writes one to begin with",
@@ -664,10 +663,7 @@ def study_from_bytes(content: bytes) -> Study:
     schema = _schema(file.data)
     method = study_method(file.method.name)
     if schema.outcome is not None and not schema.outcome.labels:
-        try:
-            method = method.learning(schema.outcome)
-        except InvalidParameter as error:
-            raise StudyError(f"method.{error}") from None
+        method = method.learning(schema.outcome)
     study = Study(
         file=file,
         content=content,
