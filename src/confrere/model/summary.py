@@ -100,7 +100,7 @@ def _line(feature: Number | Ordered, column: Encoded, points: Floats) -> _Term:
     unit, moved = float(points[last] - points[first]), table[last] - table[first]
     raw = feature.raw(points) if isinstance(feature, Number) else points
     logged = isinstance(feature, Number) and feature.log
-    told = f"from {raw[first]:.4g} to {raw[last]:.4g}"
+    told = f"from {raw[first]:,.6g} to {raw[last]:,.6g}"
     if column.block.smooth <= 2:
         ranked = logged or isinstance(feature, Ordered)
         own = 1.0 if ranked else round_unit(feature.moments()[1])
@@ -153,9 +153,10 @@ class Summary(Shown):
     title = "Model"
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the table by its columns; NaN where nothing can be said."""
-        rows = [[math.nan if one is None else one for one in vars(x).values()] for x in self.lines]
-        return dict(zip(vars(self.lines[0]), map(list, zip(*rows, strict=True)), strict=True))
+        """Return the table by its columns; NaN where nothing can be said, ratios if any are."""
+        names = [k for k, one in vars(self.lines[0]).items() if k != "ratio" or one is not None]
+        rows = [[math.nan if (v := vars(x)[k]) is None else v for k in names] for x in self.lines]
+        return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
     def frame(self) -> Any:
         """Return a data frame; without pandas its columns."""
@@ -212,8 +213,7 @@ def summarised(model: Linear) -> Summary:
     weights: Any = 1.0
     if model.encoder is None:
         rows: Floats = np.eye(len(model.features))
-        pairs = zip(model.features, rows, strict=True)
-        found = [Effect(name, 1.0, "as given", row) for name, row in pairs]
+        found = [Effect(k, 1.0, "as given", x) for k, x in zip(model.features, rows, strict=True)]
         found.append(Effect("intercept", None, "", 0 * rows[0], 1.0))
     else:
         encoder = model.encoder.transformer()
