@@ -12,7 +12,7 @@ import pytest
 
 from confrere.data.frame import Frame
 from confrere.errors import QuorumMissed
-from confrere.methods.average import Averaging
+from confrere.methods.average import Averaging, Expansion
 from confrere_federation.parties.answers import Answers, Key
 from confrere_federation.parties.federation import Step
 from confrere_federation.parties.messages import (
@@ -277,3 +277,32 @@ def test_signatures_of_any_length_are_not_read():
     nobody = SimpleNamespace(payers=())
     assert keep_signatures(nobody, "c", b"{}", {})
     assert not keep_signatures(nobody, "c", b"{}" + b" " * (1 << 16), {})
+
+
+@pytest.mark.parametrize("facts", [{"row": 1}, {"ledger_id": "f" * 32}], ids=["back", "another"])
+def test_a_ledger_that_does_not_continue_is_named(tmp_path, facts, caplog):
+    there = Organisations(tmp_path, plan=PLAN)
+
+    def change(reply):
+        payload = SignedAnswer.open(reply, there.public).payload
+        return signed(there, changed(payload, receipt(payload, **facts)))
+
+    federation = there.federation(tamper=tampering(there, change, at=("objective", 1)))
+    outcome = there.learn(federation)
+    assert federation.left_out == {"c": "InvalidReply:ledger"}
+    assert "does not continue" in caplog.text
+    check_finished(there, federation, outcome, "InvalidReply:ledger")
+
+
+def test_coefficients_have_bounds_too(tmp_path):
+    there = Organisations(tmp_path, plan=Expansion(frame=Frame(COLUMNS), epsilon=1.0))
+
+    def change(reply):
+        payload = SignedAnswer.open(reply, there.public).payload
+        arrays = {**payload.arrays, "linear": np.full(WIDTH, 1e4)}
+        return signed(there, changed(payload, arrays=arrays))
+
+    federation = there.federation(tamper=tampering(there, change, at=("coefficients", 0)))
+    outcome = there.learn(federation)
+    assert federation.left_out == {"c": "InvalidReply:norm"}
+    assert set(outcome.sizes) == {"a", "b"}

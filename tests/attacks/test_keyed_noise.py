@@ -30,6 +30,7 @@ from confrere.errors import (
     LedgerError,
     OperationRefused,
     Unpaid,
+    WitnessMismatch,
 )
 from confrere.kernel import release, streams
 from confrere.kernel.measurements import Part, Point, SecureSum
@@ -215,6 +216,20 @@ class TestTheFence:
             ticket.draw(made, np.array([5]))
             with pytest.raises(Unpaid):
                 ticket.draw(made, np.array([5]))
+
+    def test_a_part_of_a_stream_ends_with_it(self, ledger):
+        kept = []
+
+        class Keeps(type(counts(1.0, 1))):
+            def sample(self, rows, stream, count=1):
+                kept.append(stream.bound("floor", 1))
+                return super().sample(rows, stream, count)
+
+        made = counts(1.0, 1)
+        with streamed(ledger, "q") as ticket:
+            ticket.draw(Keeps(promise=made.promise, sensitivity=1), np.array([5]))
+            with pytest.raises(Unpaid):
+                kept[0].words(1)
 
 
 # -- what each part of a key is for, with it and without ------------------------------------------
@@ -545,3 +560,14 @@ def test_a_restored_party_of_a_sum_gives_the_same_value_under_fresh_masks(tmp_pa
     assert not np.array_equal(masked[0], masked[1])
     apart = there.mechanism().decode(first - third)
     assert np.abs(apart).max() > 1e-3, "another roster is another draw"
+
+
+def test_a_restored_volume_is_noticed_all_the_same(tmp_path):
+    """Its ledger has forgotten other questions: the witness stays."""
+    Clinic(tmp_path / "a")
+    shutil.copytree(tmp_path / "a/books", tmp_path / "yesterday")
+    Clinic(tmp_path / "a").ask()
+    shutil.rmtree(tmp_path / "a/books")
+    shutil.copytree(tmp_path / "yesterday", tmp_path / "a/books")
+    with pytest.raises(WitnessMismatch):
+        Clinic(tmp_path / "a").ask()

@@ -187,3 +187,16 @@ print(TRIES)
         check=False,
     )
     assert (finished.stdout, finished.returncode) == (f"{TRIES}\n", 0), finished.stderr
+
+
+@forks
+def test_a_key_asked_by_many_is_paid_once(ledger):
+    def ask(_):
+        receipt = ledger.charge("study", Guarantee(1.5), purpose="fit", key="round 1")
+        return receipt.row, receipt.hash
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = set(pool.map(ask, range(12)))
+    answers |= set(in_forked_children(ask, 4))
+    assert len(answers) == 1
+    assert ledger.spent("study") == 1.5

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from confrere.errors import InvalidMessage, OperationRefused, Unpaid
+from confrere.errors import InvalidMessage, OperationRefused, QuorumMissed, Unpaid
 from confrere.kernel.accountants import gaussian_delta
 from confrere.kernel.measurements import SecureSum
 from confrere.kernel.release import paying
@@ -262,3 +262,33 @@ def test_one_try_more_than_was_priced_is_not_drawn(tmp_path, monkeypatch, plan):
     monkeypatch.setattr(serving, "check_try", lambda made, step: real(made, max(0, step - 1)))
     with pytest.raises(Unpaid):
         pays_for_every_try(tmp_path, plan)
+
+
+@pytest.mark.parametrize("length", [0, 2, 5000])
+def test_an_upload_of_the_wrong_length_loses_the_try_and_is_not_kept(tmp_path, length):
+    there = Summers(tmp_path)
+    local = there.sessions["d"]._local
+
+    class Wrong(Masking):
+        def agree(self, *args, **more):
+            masks = super().agree(*args, **more)
+            masks.hide = lambda vector: np.zeros(length, dtype=np.uint64)
+            return masks
+
+    local.masking.__class__ = Wrong
+    federation = there.federation()
+    with pytest.raises(QuorumMissed, match="no try is left"):
+        there.learn(federation)
+    assert federation.left_out["d"] == "InvalidReply:shape"
+    assert [there.spent(name) for name in FOUR] == [1.0] * 4, "who has uploaded has paid"
+
+
+def test_vectors_at_their_bound_do_not_wrap_and_longer_ones_are_cut(tmp_path):
+    for more in ({}, {"delta": 1e-6}, {"law": "integer"}):
+        given = {"epsilon": 1.0, "size": 2, "sensitivity": 1.0, "largest": 2.0**30}
+        sums = SecureSum(**given, n_parties=200, fewest=200, colluding=99, **more)
+        most = np.full((200, 2), 2.0**30)
+        for vectors in (most, 1e290 * most, -most):
+            ((value,),) = sums.sample(vectors, SeededSource(0))
+            wanted = 200 * np.clip(vectors[0], -(2.0**30), 2.0**30)
+            assert np.all(np.abs(value - wanted) <= sums.longest_noise + 1)
