@@ -132,6 +132,12 @@ def near(made: Objective, centre: Any) -> Objective:
     return replace(made, blocks=(replace(made.blocks[0], centre=centre),))
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return every file of a folder, by its place there."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
 def votes_for(second: Any, counted: int) -> Any:
     """Votes of so many parties on every row: so many for the second of two classes."""
     second = np.asarray(second)

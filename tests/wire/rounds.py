@@ -1,6 +1,7 @@
 """One protocol over a federation, with what stands behind its outcome."""
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from confrere.methods.average import Combined
@@ -23,18 +24,10 @@ def collaborate(federation, plan, *, sizes=None, quorum=1.0):
     return Outcome(made.frame, made.weights, made.sizes, made.prior, paid)
 
 
-@dataclass(frozen=True, eq=False)
-class Polled:
-    plan: Any
-    released: Any
-    receipts: Any
-    left_out: Any
-
-
 def poll(federation, plan, quorum=0.01, **trusted):
     names = federation.parties()
     steps = with_quorum(with_receipts(plan.steps(names)), quorum)
     released, receipts = federation.run_protocol(steps, trusted=Trusted(**trusted))
     away = [name for name in names if name not in receipts]
     left_out = {name: federation.left_out.get(name, "NotReady") for name in away}
-    return Polled(plan, released, receipts, left_out)
+    return SimpleNamespace(released=released, receipts=receipts, left_out=left_out)

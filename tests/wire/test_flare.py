@@ -189,18 +189,6 @@ class Consortium:
         files = sorted(self.folder.glob("*.log"))
         return "\n".join(f"--- {file.name}\n{file.read_text()[-3000:]}" for file in files)
 
-    def processes(self, site, *words):
-        """Return the processes of a site whose command has these words."""
-        found = []
-        for head in self.running:
-            for one in psutil.Process(head.pid).children(recursive=True):
-                with suppress(psutil.Error):
-                    command = one.cmdline()
-                    inside = str(self.folder / "now" / site) == one.environ().get("CONFRERE_FLARE")
-                    if inside and all(word in command for word in words):
-                        found.append(one)
-        return found
-
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory):

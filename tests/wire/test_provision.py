@@ -37,6 +37,7 @@ from confrere_federation.studies.study_file import (
     read_study,
     write_template,
 )
+from tests.world import contents
 
 PARTIES = ("main", "branch-1", "branch-2")
 
@@ -112,10 +113,6 @@ def _archive(path: Path, entries: list[tuple[tarfile.TarInfo, bytes]]) -> Path:
             entry.size = len(content) if entry.isreg() else 0
             archive.addfile(entry, io.BytesIO(content))
     return path
-
-
-def _content(folder: Path) -> dict[Path, bytes]:
-    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def _files(path: Path) -> dict[str, bytes]:
@@ -298,10 +295,10 @@ def test_a_small_archive_does_not_grow_in_memory(tmp_path):
 def test_a_kit_writes_over_nothing_of_a_party_s_own(work, name):
     """Its coordinator, whose fingerprint is right, puts in a file that no kit has."""
     path = _signed(work, "main", {name: b"not yours"})
-    before = _content(work / "main")
+    before = contents(work / "main")
     with pytest.raises(SignatureError, match="is no kit"):
         open_kit(path, work / "main", _own(work))
-    assert _content(work / "main") == before
+    assert contents(work / "main") == before
 
 
 @pytest.mark.parametrize(

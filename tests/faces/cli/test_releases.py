@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from confrere.kernel.guarantee import Guarantee
+from confrere.ledger import Ledger
 from confrere.release import CardNotes, load_release
 from confrere.release.folder import write_folder
 from confrere.release.release import release_files
+from confrere.schema import PublicSchema
 
 
 @pytest.mark.parametrize(
@@ -62,3 +65,47 @@ def test_methods_are_listed_by_a_command_and_versions_by_another(line):
     assert {m["name"] for m in answer["data"]["methods"]} >= {"plr", "pst-h", "average", "vote"}
     assert "pst-h" in line("methods").stdout
     assert "numpy" in line("version").stdout
+
+
+def test_a_new_schema_from_flags_reads_no_data(line, folder):
+    columns = ["age=number:18..100", "smoker=category:never|former|current"]
+    flags = [word for column in columns for word in ("--column", column)]
+    label = ("--label", "diabetes", "--positive", "yes")
+    answer = line.json("schema", "new", *flags, *label, "--out", "new.toml")
+    schema = PublicSchema.from_toml(Path("new.toml"))
+    assert schema.columns == ("age", "smoker")
+    assert schema.outcome.positive == ("yes",)
+    assert answer["data"]["fingerprint"] == schema.fingerprint()
+    assert answer["data"]["missing_facts"][0]["fact"] == "importance"
+    again = line.json("schema", "new", *flags, *label, "--out", "new.toml", code=3)
+    assert "new.toml is there already" in again["message"]
+
+
+def test_names_of_a_table_without_a_header_are_asked_for_and_no_record_is_taken(line, folder):
+    Path("people.csv").write_text("52,never,yes\n61,former,no\n")
+    typed = "age,smoker,ill\nill\nyes\nnumber\n18..100\n\n"
+    made = line("schema", "new", "--header", "people.csv", typed=typed)
+    assert PublicSchema.from_toml(made.stdout).columns == ("age",)
+    assert "52" not in made.stderr
+    ended = line("schema", "new", "--header", "people.csv", typed="\n" * 9, code=3)
+    assert "nothing was typed" in ended.stderr
+
+
+def test_the_witness_is_shown_and_reset_on_the_owner_s_word(line, folder):
+    book = Ledger("books.ledger")
+    book.open_account("study", epsilon=1.0)
+    copy = Path("books.ledger").read_bytes()
+    assert line.json("ledger", "witness", "books.ledger")["data"]["agrees"]
+    book.charge("study", Guarantee(0.5), purpose="fit")
+    Path("books.ledger").unlink()
+    Path("books.ledger").write_bytes(copy)
+    answer = line.json("ledger", "show", "books.ledger", code=5)
+    assert answer["error_code"] == "WitnessMismatch"
+    seen = line.json("ledger", "witness", "books.ledger")["data"]
+    assert (seen["agrees"], seen["kept"]["row"], seen["found"]["row"]) == (False, 3, 2)
+    line("ledger", "witness", "books.ledger", "--reset", "--reason", "restored after a fire")
+    assert "witness reset" in line("ledger", "show", "books.ledger").stdout
+    (reset,) = line.json("ledger", "show", "books.ledger")["data"]["resets"]
+    assert (reset["reason"], reset["row"]) == ("restored after a fire", 3)
+    assert line.json("ledger", "witness", "books.ledger")["data"]["agrees"]
+    line("ledger", "witness", "none.ledger", code=3)

@@ -1,22 +1,13 @@
 """Who is let in to the dashboard, and what a browser is told to keep to."""
 
-import hashlib
-
 import pytest
 
 from confrere_federation.dashboard.auth import LARGEST_BODY, POLICY, SECRET_HEADER, AccessControl
 from tests.faces.dashboard.conftest import HOST, behind_a_front, visit
+from tests.world import contents
 
 ADDRESSES = ["/", "/studies", "/runs", "/releases", "/metrics", "/nothing", "/enter"]
 OWN = {"origin": f"http://{HOST}"}
-
-
-def tree(folder):
-    return {
-        path: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 @pytest.fixture
@@ -122,7 +113,7 @@ def test_another_local_user_is_not_the_officer(world, guess):
     """Whoever is on the machine reaches the port, and can write any header but the secret."""
     officer = {"x-remote-user": "Dr. Officer"}
     access = behind_a_front(secret=SECRET, approvers=frozenset({"Dr. Officer"}))
-    before = tree(world.root)
+    before = contents(world.root)
     attacker = visit(world.root, access=access)
     wrong = officer | ({SECRET_HEADER.encode(): guess.encode()} if guess else {})
     assert attacker.get("/studies", headers=wrong).status_code == 401
@@ -132,7 +123,7 @@ def test_another_local_user_is_not_the_officer(world, guess):
         headers=wrong | OWN,
     )
     assert posted.status_code == 401
-    assert tree(world.root) == before
+    assert contents(world.root) == before
 
 
 def test_others_may_look_and_not_sign(world):
@@ -143,10 +134,10 @@ def test_others_may_look_and_not_sign(world):
     page = guest.text(study)
     assert "may look, and is not among those who decide" in page
     assert "Approve and sign" not in page
-    before = tree(world.root)
+    before = contents(world.root)
     fields = {"form_key": access.form_key("an operator"), "decision": "refuse", "reason": "no"}
     answer = guest.post(study, data=fields, headers=OWN)
-    assert (answer.status_code, tree(world.root)) == (403, before)
+    assert (answer.status_code, contents(world.root)) == (403, before)
     guest.headers["x-remote-user"] = "Dr. Officer"
     assert "Approve and sign" in guest.text(study)
 

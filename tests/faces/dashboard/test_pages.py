@@ -10,11 +10,9 @@ import pytest
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
 from confrere.release import load_release
-from confrere_federation.studies.running import CoordinatorSession, approve_study, party_session
-from confrere_federation.studies.study_file import gather_locals, read_study
+from confrere_federation.studies.study_file import read_study
 from tests.faces.dashboard.conftest import behind_a_front, visit
-from tests.faces.dashboard.world import WORDS, poison
-from tests.wire.signed_run import Loopback
+from tests.faces.dashboard.world import NAMES, WORDS, poison, run_all
 from tests.world import Page, lock_key
 
 PAYLOADS = (
@@ -162,41 +160,11 @@ def approval_of_world(world):
 
 
 def answer_all(world, out):
-    """Run the study with the approval that is there; the branches approve as they always do."""
-    study = read_study(world.study)
+    """Run the study with the approval that is there."""
     aside = world.root / ".elsewhere"
-    (aside / "study.toml").write_bytes(world.study.read_bytes())
-    shutil.copy(world.party / "local.toml", aside / "local" / "main.toml")
-    here = gather_locals(study, world.study)
-    away = gather_locals(
-        study,
-        aside / "study.toml",
-        [aside / "local" / f"{n}.toml" for n in ("branch-1", "branch-2")],
-    )
-    sessions = {
-        "main": party_session(
-            study, here["main"], approval=world.party / "approval.json", out=out / "main"
-        )
-    }
-    for name, local in away.items():
-        approval = aside / f"second-{name}.json"
-        approve_study(
-            study,
-            local,
-            key=aside / f"local/{name}.key",
-            approval=approval,
-            name="branch",
-            reason="the same",
-        )
-        sessions[name] = party_session(study, local, approval=approval, out=out / name)
-    out.mkdir(exist_ok=True)
-    return CoordinatorSession(
-        study,
-        key=aside / "coordinator.key",
-        folder=out,
-        carrier=Loopback(sessions),
-        out=out / "released",
-    ).run()
+    shutil.copy(world.study, aside)
+    files = [world.party / "local.toml", *(aside / f"local/{name}.toml" for name in NAMES[1:])]
+    return run_all(aside, out, files, main=world.party / "approval.json")
 
 
 def test_approval_becomes_an_approval_the_approval_an_answer_and_the_words_reach_the_card(

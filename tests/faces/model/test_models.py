@@ -21,7 +21,7 @@ from confrere.model.model_json import model_document, npz_bytes, read_document, 
 from confrere.model.onnx_graph import onnx_bytes
 from confrere.model.strict_json import read_json
 from confrere.release.release import README
-from confrere.schema import Category, Flag, Number, PublicSchema
+from confrere.schema import Number, PublicSchema
 from tests.faces.model.examples import MODELS
 from tests.world import each
 
@@ -222,7 +222,3 @@ def test_wrong_rows_are_refused_without_quoting_them(X):
     with pytest.raises(InvalidData, match="X must be") as caught:
         MODELS["binary"].predict(X)
     assert "4711" not in str(caught.value)
-
-
-COLUMNS = [Number("age", bounds=(0, 100), mean=50, sd=15), Flag("smokes", share=0.1)]
-COLUMNS += [Category("town", values=("a", "b", "c"), shares=(0.7, 0.2, 0.1))]

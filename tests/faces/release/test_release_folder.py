@@ -17,15 +17,7 @@ from confrere.release import (
 )
 from confrere.release import folder as folder_module
 from confrere.release.folder import write_folder
-from tests.world import each
-
-
-def contents(folder):
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+from tests.world import contents, each
 
 
 @pytest.mark.parametrize("change", each(kind=("../plr", ""), model=({"coef": [1.0]},)), ids=str)

@@ -1,4 +1,3 @@
-import base64
 import shutil
 import subprocess
 
@@ -96,22 +95,14 @@ def private_file(content, path):
     return path
 
 
-def locked(content):
-    """Say that a key is encrypted with a passphrase, as OpenSSH does."""
-    begin, *lines, end = content.splitlines()
-    blob = base64.b64decode(b"".join(lines))
-    none = b"\0\0\0\x04none"
-    assert blob.count(none) == 2
-    blob = blob.replace(none, b"\0\0\0\x0aaes256-ctr", 1).replace(none, b"\0\0\0\x06bcrypt")
-    return b"\n".join([begin, base64.b64encode(blob), end])
-
-
 def test_other_keys_are_refused(tmp_path, key_pair):
     large = rsa.generate_private_key(65537, 2048)
     form = serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
     content = large.private_bytes(serialization.Encoding.PEM, *form)
+    locked = private_file(key_pair[0].read_bytes(), tmp_path / "locked")
+    lock_key(locked, "open, please")
     for content_, told in (
-        (locked(key_pair[0].read_bytes()), "needs its passphrase"),
+        (locked.read_bytes(), "needs its passphrase"),
         (content, "Ed25519"),
         (b"hello", "generate_key"),
     ):

@@ -18,8 +18,6 @@ def patients(seed=0):
             "age": rng.normal(52, 14, ROWS).clip(18, 95),
             "trestbps": rng.normal(130, 18, ROWS).clip(85, 210),
             "chol": rng.normal(240, 50, ROWS).clip(100, 500),
-            "temp_c": rng.normal(37, 0.5, ROWS),
-            "glucose": rng.normal(5.5, 1, ROWS).clip(3, 20),
             "smoker": rng.choice(["never", "former", "current"], ROWS),
             "stage": rng.choice([1, 2, 3], ROWS),
             "sex": rng.choice(["m", "f"], ROWS),
@@ -35,8 +33,6 @@ def schema():
             AGE,
             Number("trestbps", bounds=(70, 230), mean=130, sd=20),
             Number("chol", bounds=(80, 600), mean=240, sd=55),
-            Number("temp_c", bounds=(33, 43)),
-            Number("glucose", bounds=(2, 25), mean=5.5, sd=1.2),
             Category("smoker", values=("never", "former", "current")),
             Ordered("stage", levels=(1, 2, 3)),
             Flag("sex", true="m", false="f"),
@@ -54,7 +50,7 @@ def only(report):
     return found
 
 
-@pytest.mark.parametrize("column", ["age", "trestbps", "chol", "glucose"])
+@pytest.mark.parametrize("column", ["age", "trestbps", "chol"])
 def test_another_unit_is_outside_the_bounds_or_far_from_the_mean(schema, column):
     table = patients()
     table[column] = table[column] / 7.5 if column == "trestbps" else 18 * table[column]

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.schema import Category, Flag, Label, Number, Ordered, PublicSchema
+from tests.contracts.raw_tables import random_table
 
 SCHEMA = PublicSchema(
     [
@@ -39,19 +40,6 @@ def table_of(rows):
     )
 
 
-def random_table(n, seed=0):
-    rng = np.random.default_rng(seed)
-    return pd.DataFrame(
-        {
-            "age": rng.normal(52, 20, n),
-            "income": rng.lognormal(10, 2, n),
-            "health": rng.choice(["good", "fair", "poor"], n),
-            "race": rng.choice(["a", "b", "c"], n),
-            "smoker": rng.choice(["Yes", "No"], n),
-        }
-    )
-
-
 @settings(max_examples=25, deadline=None)
 @given(rows=ROWS, seed=st.integers(0, 2**32 - 1), weighted=st.booleans())
 def test_each_row_stands_by_itself_to_the_last_bit(rows, seed, weighted):
@@ -62,5 +50,7 @@ def test_each_row_stands_by_itself_to_the_last_bit(rows, seed, weighted):
         assert encoder.transform(table.iloc[[i]]).tobytes() == together[i].tobytes()
     order = np.random.default_rng(seed).permutation(len(table))
     assert encoder.transform(table.iloc[order]).tobytes() == together[order].tobytes()
-    repeated = pd.concat([random_table(300, seed), table], ignore_index=True)
+    repeated = pd.concat(
+        [random_table(SCHEMA, seed % 99, 300)[table.columns], table], ignore_index=True
+    )
     assert encoder.transform(repeated)[300:].tobytes() == together.tobytes()
