@@ -111,16 +111,10 @@ def test_ledger_release_and_evaluation(fitted):
     found = evaluate(
         model, X, y, epsilon=0.5, metrics=["accuracy", "auc", "calibration"], budget=ledger
     )
-    told = read(ledger)
-    assert EVIL in told
-    assert "1.5" in told
-    assert "0.5" in told
-    assert "fit PrivateLogisticRegression" in told
-    assert "<script" not in ledger._repr_html_()
-    told = read(found)
-    assert "accuracy" in told
-    assert "auc" in told
-    assert "95% intervals" in told
-    told = read(model.to_release())
-    assert "NOT PROTECTED" in told
-    assert "epsilon 1" in told
+    for thing, *words in (
+        (ledger, EVIL, "1.5", "0.5", "fit PrivateLogisticRegression"),
+        (found, "accuracy", "auc", "95% intervals"),
+        (model.to_release(), "NOT PROTECTED", "epsilon 1"),
+    ):
+        told = read(thing)
+        assert [word for word in words if word not in told] == []

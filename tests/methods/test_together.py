@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
@@ -14,7 +13,6 @@ from confrere.methods.asking import Told
 from confrere.methods.average import Averaging, Expansion
 from confrere.methods.sums import GradientRounds
 from confrere.outcomes import CollaborativeRegression, Count, Quantity
-from confrere.schema import Label, Number, PublicSchema
 from confrere_research.as_printed.ofpa_ofaa import noisy_linear_coefficients, ofpa
 from tests.methods.test_lives import SCHEMA, cohort
 
@@ -187,25 +185,3 @@ def test_a_delta_that_promises_nothing_to_one_party_is_refused_by_name(kind):
     next(asked)
     with pytest.raises(InvalidParameter, match=r"^delta .*'b'"):
         asked.send(Told(("a", "b"), {"size": np.array([100, 10**10])}))
-
-
-def test_rows_by_label_turn_signs_round_that_are_reversed():
-    """In the sum that the weights come from: no price, question or message of its own."""
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(4000, 3))
-    y = (z[:, 0] - z[:, 1] + rng.logistic(size=4000) > 1).astype(int)
-    facts = {"bounds": (-5, 5), "mean": 0, "sd": 1}
-    label, party = Label("y", positive=1, negative=0, base_rate=0.3), np.arange(4000) % 5
-    coefs = []
-    for sign in (1, -1, 0):
-        signs = (sign, -sign, 0)
-        features = [Number(f"x{k}", **facts, sign=one) for k, one in enumerate(signs)]
-        schema = PublicSchema(features, outcome=label)
-        model = CollaborativeClassifier(2.0, schema, method="sums", random_state=0)
-        model.fit(pd.DataFrame(z, columns=["x0", "x1", "x2"]), y, party=party)
-        assert model.guarantee_.epsilon == 2.0
-        prior = model.model_.facts.prior
-        assert np.sign(0 if prior is None else prior.factor) == sign
-        coefs.append(model.decision_function(pd.DataFrame(np.eye(3), columns=["x0", "x1", "x2"])))
-    for found in coefs:
-        assert found[0] > found[2] > found[1]

@@ -1,5 +1,7 @@
 """What a schema's experts say, taken by estimators: in the right units, as far as it holds."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -38,13 +40,16 @@ def table(n=4000, seed=0):
     [
         PrivateLogisticRegression,
         CollaborativeClassifier,
-        lambda **more: FeatureStackingClassifier(n_groups=2, **more),
+        partial(CollaborativeClassifier, method="sums"),
+        partial(FeatureStackingClassifier, n_groups=2),
     ],
 )
 @pytest.mark.parametrize("sign", [1, -1])
 def test_estimators_take_them_and_notice_if_they_are_wrong(make, sign):
-    rows = table()
-    model = make(schema=schema(sign), prior="experts", epsilon=2.0, random_state=0).fit(rows)
+    rows, model = table(), make(schema=schema(sign), prior="experts", epsilon=2.0, random_state=0)
+    together = isinstance(model, CollaborativeClassifier)
+    model.fit(rows, **{"party": np.arange(len(rows)) % 5} if together else {})
+    assert model.guarantee_.epsilon == 2.0
     found = model.model_.facts.prior
     assert np.sign(found.factor) == sign
     assert found.verifiable

@@ -50,7 +50,6 @@ def test_each_row_stands_by_itself_to_the_last_bit(rows, seed, weighted):
         assert encoder.transform(table.iloc[[i]]).tobytes() == together[i].tobytes()
     order = np.random.default_rng(seed).permutation(len(table))
     assert encoder.transform(table.iloc[order]).tobytes() == together[order].tobytes()
-    repeated = pd.concat(
-        [random_table(SCHEMA, seed % 99, 300)[table.columns], table], ignore_index=True
-    )
+    others = random_table(SCHEMA, seed, 300)[[*table]]
+    repeated = pd.concat([others, table], ignore_index=True)
     assert encoder.transform(repeated)[300:].tobytes() == together.tobytes()
