@@ -168,20 +168,9 @@ def test_a_record_moves_an_addend_by_no_more_than_is_paid_for(outcome, way):
     assert 0.3 * paid.sensitivity <= most <= paid.sensitivity + 2 * paid.error
 
 
-def frame(n_features=2):
-    return Frame(n_features, constant=0.0)
-
-
-def rows(n, seed=0, n_features=2):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, n_features))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    return X, np.where(rng.random(n) < 0.5, -1.0, 1.0)
-
-
 @pytest.mark.parametrize("kind", [Averaging, Expansion, GradientRounds])
 def test_a_delta_that_promises_nothing_to_one_party_is_refused_by_name(kind):
-    asked = kind(frame=frame(), epsilon=1.0, delta=1e-6).steps(["a", "b"])
+    asked = kind(frame=Frame(2, constant=0.0), epsilon=1.0, delta=1e-6).steps(["a", "b"])
     next(asked)
     with pytest.raises(InvalidParameter, match=r"^delta .*'b'"):
         asked.send(Told(("a", "b"), {"size": np.array([100, 10**10])}))

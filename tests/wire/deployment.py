@@ -27,6 +27,7 @@ import psutil
 from confrere.cli import main
 from confrere.release import load_rehearsal
 from confrere_federation.parties.messages import Payload, SignedAnswer, split_parts
+from confrere_federation.progress import read_progress
 from confrere_federation.studies.running import approve_study
 from confrere_federation.studies.study_file import (
     Home,
@@ -133,10 +134,7 @@ class Deployment:
 
     def status(self, folder: str) -> dict:
         """Return how far a coordinator or a party says that it is."""
-        try:
-            return json.loads((self.folder / folder / "status.json").read_text())
-        except FileNotFoundError:
-            return {}
+        return read_progress(self.folder / folder) or {}
 
     def processes(self) -> list[psutil.Process]:
         """Return the processes of the commands that were given."""

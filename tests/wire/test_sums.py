@@ -12,6 +12,7 @@ from confrere_federation.parties.masks import add_masked
 from confrere_federation.parties.messages import Payload
 from tests.wire.signed_run import Loopback
 from tests.wire.summers import FOUR, ROUNDS, Summers, asked_for
+from tests.wire.test_masks import without
 
 
 def test_a_restarted_party_has_paid_nothing_and_the_others_are_not_refunded(tmp_path):
@@ -52,10 +53,6 @@ def test_different_rosters_told_to_different_parties_expose_nobody(tmp_path):
     assert np.abs(value).max() > 1e6 * there.mechanism().deviation
     with pytest.raises(InvalidMessage, match="longer than honest"):
         requests.added(there.mechanism(), answers)
-
-
-def without(roster, *names):
-    return {name: word for name, word in roster.items() if name not in names}
 
 
 def test_short_rosters_and_strangers_on_them_are_refused(tmp_path):

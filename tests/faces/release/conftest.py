@@ -1,12 +1,12 @@
 """A small release of each kind, with a ledger behind it."""
 
-import numpy as np
 import pytest
 
 from confrere.kernel.guarantee import Guarantee
 from confrere.ledger import Ledger
-from confrere.model import Facts, Linear, LowLevelModel, Stack
+from confrere.model import Facts
 from confrere.release import Release, Simulated, generate_key
+from tests.faces.model.examples import linear, stack
 
 GUARANTEE = Guarantee(
     epsilon=1.0,
@@ -14,32 +14,6 @@ GUARANTEE = Guarantee(
     public=("number of records", "label set"),
     assumptions=("each person is in at most one record",),
 )
-
-
-def make_linear(**changes: object):
-    known: dict = {
-        "coef": np.array([0.3, -2.0, 1.1]),
-        "intercept": 0.2,
-        "classes": ("no", "yes"),
-        "features": ("age", "bmi", "Glu0"),
-        "facts": Facts(data_norm=1.5, n_samples=100),
-    }
-    return Linear(**{**known, **changes})
-
-
-def make_stack():
-    groups = tuple(
-        LowLevelModel(
-            name=f"group {k}", features=np.array(features), coef=np.array(coef), intercept=0.0
-        )
-        for k, (features, coef) in enumerate([([0, 2], [1.0, -2.0]), ([1], [3.0])])
-    )
-    return Stack(
-        groups=groups,
-        coef=np.array([1.5, -0.5]),
-        classes=("no", "yes"),
-        features=("age", "bmi", "Glu0"),
-    )
 
 
 @pytest.fixture
@@ -60,7 +34,7 @@ def make_release(receipt):
     def make(**changes: object):
         parts: dict = {
             "kind": "test-linear",
-            "model": make_linear(),
+            "model": linear(facts=Facts(data_norm=1.5, n_samples=100)),
             "guarantee": GUARANTEE,
             "receipt": receipt,
         }
@@ -77,7 +51,7 @@ def release(make_release):
 
 @pytest.fixture
 def stack_release(make_release):
-    return make_release(kind="test-stack", model=make_stack())
+    return make_release(kind="test-stack", model=stack())
 
 
 @pytest.fixture

@@ -138,23 +138,20 @@ class TestEnds:
         assert ledger.entries()[0].state == "open"
 
 
-class TestWhatMayBeWritten:
-    @pytest.mark.parametrize(
-        "wrong",
-        [
-            *each(purpose=("", "two\nlines", None), key=("", 3), simulated=(None,)),
-            *each(
-                guarantee=(0.1,),
-                event=(Guarantee(0.1), {"event": "Drawn"}),
-                origin=([1, 2], {3: "a"}),
-            ),
-        ],
-    )
-    def test_wrong_arguments_are_refused_before_anything_is_spent(self, ledger, wrong):
-        charge = {"account": "study", "guarantee": Guarantee(0.1), "purpose": "fit"} | wrong
-        with pytest.raises(InvalidParameter, match=next(iter(wrong))):
-            ledger.charge(**charge)
-        assert ledger.spent("study") == 0.0
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *each(purpose=("", "two\nlines", None), key=("", 3), simulated=(None,)),
+        *each(
+            guarantee=(0.1,), event=(Guarantee(0.1), {"event": "Drawn"}), origin=([1, 2], {3: "a"})
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_spent(ledger, wrong):
+    charge = {"account": "study", "guarantee": Guarantee(0.1), "purpose": "fit"} | wrong
+    with pytest.raises(InvalidParameter, match=next(iter(wrong))):
+        ledger.charge(**charge)
+    assert ledger.spent("study") == 0.0
 
 
 @pytest.mark.parametrize("forged", [{"epsilon": -5.0}, {"delta": -0.1}, {"epsilon": math.nan}])

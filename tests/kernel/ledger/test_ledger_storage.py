@@ -164,12 +164,11 @@ worker.join()
 """
 
 
-class TestEphemeral:
-    @pytest.mark.parametrize("script", [FORKED, POOLED])
-    def test_it_goes_with_its_process_and_not_with_a_child(self, script):
-        path = Path(_run(script))
-        assert path.name == "ephemeral.ledger"
-        assert not path.parent.exists()
+@pytest.mark.parametrize("script", [FORKED, POOLED])
+def test_it_goes_with_its_process_and_not_with_a_child(script):
+    path = Path(_run(script))
+    assert path.name == "ephemeral.ledger"
+    assert not path.parent.exists()
 
 
 def test_another_file_system_is_another_place(tmp_path):

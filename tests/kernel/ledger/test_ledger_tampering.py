@@ -13,8 +13,6 @@ from confrere.ledger import Ledger
 N_ROWS = 10
 COLUMNS = ("seq", "kind", "time", "body", "previous", "hash")
 
-Rows = list[dict]
-
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
@@ -208,13 +206,12 @@ def test_a_gap_in_the_numbers_shows_though_the_hashes_fit(book, audit):
         audit([], b'[1,"genesis",')
 
 
-class TestHead:
-    def test_every_earlier_head_is_in_the_chain(self, book):
-        ledger = Ledger(book)
-        with ledger._store.reading() as log:
-            heads = [log.row(1 + k).hash for k in range(N_ROWS)]
-        assert heads[-1] == ledger.head()
-        assert [ledger.verify(head=head) for head in heads] == [N_ROWS] * N_ROWS
+def test_every_earlier_head_is_in_the_chain(book):
+    ledger = Ledger(book)
+    with ledger._store.reading() as log:
+        heads = [log.row(1 + k).hash for k in range(N_ROWS)]
+    assert heads[-1] == ledger.head()
+    assert [ledger.verify(head=head) for head in heads] == [N_ROWS] * N_ROWS
 
 
 class TestChargingOnATamperedLedger:

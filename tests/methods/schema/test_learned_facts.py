@@ -2,17 +2,16 @@
 
 import json
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from confrere import AddRemove, CohortSummary, Ledger, PrivateLogisticRegression
 from confrere.errors import InvalidParameter, InvalidRelease
 from confrere.release import Release, load_release, verify_release
 from confrere.schema import Category, Label, Number, PublicSchema
+from tests.methods.evaluation.test_cohort import cohort
 
 SCHEMA = PublicSchema(
-    [Number("age", bounds=(0, 120)), Category("job", values=["a", "b"])],
+    [Number("age", bounds=(0, 120)), Category("smoker", values=["never", "former", "current"])],
     outcome=Label("ill", positive="yes"),
 )
 
@@ -23,11 +22,7 @@ def learn(table, **settings):
 
 @pytest.fixture
 def table():
-    rng = np.random.default_rng(0)
-    age = rng.normal(50, 12, 4_000)
-    ill = rng.random(4_000) < 1 / (1 + np.exp(-(age - 50) / 10))
-    job = rng.choice(["a", "b"], 4_000, p=[0.8, 0.2])
-    return pd.DataFrame({"age": age, "job": job, "ill": np.where(ill, "yes", "no")})
+    return cohort(4_000)
 
 
 @pytest.fixture
