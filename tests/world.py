@@ -18,12 +18,11 @@ from confrere import Guarantee, Ledger
 from confrere.arrays import Floats
 from confrere.assurance.audit.adversary import LOGISTIC, Comparison
 from confrere.assurance.audit.densities import log_det, pull
+from confrere.kernel.accountants import loss_of
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import Columns, Objective, RowCount
-from confrere.kernel.norms import L2, HiddenSize, Norm
+from confrere.kernel.noise import L2, HiddenSize, Norm, RandomSource
 from confrere.kernel.release import Ticket, paying
-from confrere.kernel.streams import RandomSource
 from confrere.methods import allowance
 from confrere.methods.votes import PartyTotal
 from confrere.release import read_private_key

@@ -10,8 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from confrere.errors import InvalidParameter
 from confrere.estimators import MultipartyClassifier, designed
-from confrere.kernel.accountants import Exposure
-from confrere.kernel.losses import Logistic
+from confrere.kernel.accountants import Exposure, Logistic
 from confrere.methods.allowance import pure_rate
 from confrere.methods.votes import largest_norm as longest_minimiser
 from confrere.methods.votes import soft_sensitivity

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from confrere.arrays import Floats
 from confrere.errors import InvalidParameter
 from confrere.extras import extra
-from confrere.kernel.accountants import Exposure, GaussianLoss, gaussian_delta, jacobian
+from confrere.kernel.accountants import Exposure, GaussianLoss, gaussian_delta, jacobian, loss_of
 from confrere.kernel.guarantee import (
     GaussianMinimisers,
     GaussianPoint,
@@ -28,7 +28,6 @@ from confrere.kernel.guarantee import (
     PrivacyEvent,
     check_bound,
 )
-from confrere.kernel.losses import loss_of
 from confrere.ledger import Entry
 from confrere.ledger.compose import Together
 
@@ -247,8 +246,7 @@ def profile(noise: GaussianLoss | float, epsilon: ArrayLike) -> Floats:
         twice = np.asarray(epsilon, dtype=np.float64) - 2 * paid
         return np.minimum(math.exp(paid) * gaussian_delta(twice, noise.reach), bound)
     at = np.asarray(epsilon, dtype=np.float64)[..., None]
-    one = replace(noise.exposure, neighbours=Neighbours.ADD_REMOVE)
-    goes = replace(noise, exposure=one).moves()
+    goes = noise.exposure.loss.moves(noise.exposure.ridges[0], replaced=False)
     mu, count = goes[0].reach / noise.sigmas[0], goes[0].count
     at_end, at_zero = goes[0].jacobian, goes[-1].jacobian
     if relation is Neighbours.ADD_REMOVE:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from confrere.errors import InvalidParameter
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import RandomSource
 
 Seed = int | np.random.SeedSequence | np.random.Generator | np.random.RandomState
 

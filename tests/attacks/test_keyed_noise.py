@@ -10,7 +10,7 @@ import os
 import pickle
 import shutil
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from unittest.mock import patch
@@ -32,9 +32,9 @@ from confrere.errors import (
     Unpaid,
     WitnessMismatch,
 )
-from confrere.kernel import release, streams
+from confrere.kernel import noise as laws
+from confrere.kernel import release
 from confrere.kernel.measurements import Part, Point, SecureSum
-from confrere.kernel.norms import L2, Gaussian
 from confrere.kernel.release import NoiseKey, mac, paying
 from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging
@@ -133,6 +133,13 @@ class TestTheKey:
         with pytest.raises(Unpaid), paying(ledger, "a", ONE, **more) as ticket:
             ticket.draw(other, np.array([3]))
 
+    def test_a_share_is_not_drawn_again_of_another_vector(self, ledger):
+        """Attack: a charge that does not say that it is for sums, drawn for again by its key."""
+        more = {"purpose": "x", "key": "k", "keyed": keyed("q")}
+        for entry, refused in ((0.0, nullcontext()), (1.0, pytest.raises(Unpaid))):
+            with refused, paying(ledger, "a", SUM.guarantee(), **more) as ticket:
+                ticket.draw(SUM.share, np.full(SUM.size, entry))
+
     def test_what_samplers_make_of_words_is_of_this_version(self, ledger, monkeypatch):
         """Another sampler under equal words is another map: raise ``_NOISE`` with it."""
         monkeypatch.setattr(release, "version", lambda _: "any")
@@ -140,17 +147,17 @@ class TestTheKey:
             stream = ticket._book(ONE)
             drawn = [
                 release.RandomSource.uniforms(stream, 5),
-                L2(3).draw(1.0, stream, 2),
-                streams.product_noise(1.0, (1, 3), stream),
-                Gaussian(1.0, 3).draw(stream, 1),
-                streams.discrete_laplace(2.0**20, (4,), stream),
-                streams.l2_shares(1.0, 3, 4, 2, source=stream),
-                streams.integer_shares(2**30, 3, 4, 2, source=stream),
+                laws.L2(3).draw(1.0, stream, 2),
+                laws.product_noise(1.0, (1, 3), stream),
+                laws.Gaussian(1.0, 3).draw(stream, 1),
+                laws.discrete_laplace(2.0**20, (4,), stream),
+                laws.l2_shares(1.0, 3, 4, 2, source=stream),
+                laws.integer_shares(2**30, 3, 4, 2, source=stream),
             ]
             held = hashlib.sha256()
             for each in drawn:
                 held.update(each.astype("<f4").tobytes())  # the last bits are the machine's
-        assert (release._NOISE, held.hexdigest()[:16]) == ("1", "48133e38d39a825f")
+        assert (release._NOISE, held.hexdigest()[:16]) == ("2", "89924bd6c50f3289")
 
     def test_a_short_secret_is_refused_and_a_key_stays_where_it_is(self):
         with pytest.raises(InvalidParameter):
@@ -173,7 +180,7 @@ class TestTheFence:
     @pytest.mark.parametrize("ended", [True, False], ids=["released", "killed before"])
     def test_who_says_the_same_and_draws_something_else_gets_nothing(self, ledger, ended):
         """Attack: one charge, one key; other rows, another measurement, another version."""
-        made = counts(1.0, 1)
+        made = counts(1e-3, 1)  # so much noise that it is not the same by chance
         terms = {"purpose": "x", "key": "k", "resumes": True}
 
         def draw(value, measurement=made):
@@ -185,14 +192,13 @@ class TestTheFence:
 
         with suppress(KeyboardInterrupt):
             draw(1000)
-        again = counts(1.0, 1)
-        other = Point(promise=again.promise, sensitivity=2)
+        other = Point(promise=made.promise, sensitivity=2)
         for attack in (lambda: draw(1001), lambda: draw(1000, other)):
             with pytest.raises(Unpaid, match="something else"):
                 attack()
-        with patch.object(release, "_NOISE", "2"), pytest.raises(LedgerError):
+        with patch.object(release, "_NOISE", "another"), pytest.raises(LedgerError):
             draw(1000)
-        assert ledger.spent("a") == 1.0
+        assert ledger.spent("a") == made.guarantee().epsilon
 
     def test_without_its_seal_a_charge_that_has_ended_gives_nothing(self, ledger):
         with streamed(ledger, "q") as ticket:

@@ -15,8 +15,8 @@ import confrere
 from confrere import AddRemove, Ledger, PrivateLogisticRegression
 from confrere.errors import InvalidParameter, PrivacyWarning, SimulatedRelease, UncappedRelease
 from confrere.estimators import ReleasedClassifier
+from confrere.kernel.noise import RandomSource
 from confrere.kernel.release import Ticket
-from confrere.kernel.streams import RandomSource
 from confrere.model import Model
 from confrere.release import load_release
 from tests.contracts.catalogue import CHECKED, CLASSES, MAKERS, X, Y

@@ -26,10 +26,9 @@ from confrere.catalogue import CATALOGUE, find_method
 from confrere.data.frame import BoundedRows
 from confrere.errors import BudgetExceeded, InvalidData
 from confrere.estimators.base import PrivateClassifier
-from confrere.kernel import norms
+from confrere.kernel import noise as laws
 from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.norms import L2
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import L2, RandomSource
 from confrere.ledger import Ledger
 from confrere.simulation import SeededSource
 from confrere.solver.descent import Descent
@@ -103,7 +102,7 @@ def _constant_outside(patch: Patch) -> None:
 
 def _constant_outside_unchecked(patch: Patch) -> None:
     _constant_outside(patch)
-    patch(norms, "certify_rows", lambda *_, **__: None)
+    patch(laws, "certify_rows", lambda *_, **__: None)
     # A certified solver reckons with rows in the ball: it is told of longer ones.
     patch(Descent, "rows", lambda self, X, *_: SolverRows(X, 2.0))
 
@@ -151,57 +150,57 @@ ADDED = "ofaa, laplace, vote, soft, statistic"
 TABLE = """
 noise / 20 | a twentieth of the noise is drawn
     objectives, added | events, whole fits
-    kernel.norms:L2.draw | return lengths[:, None] * normal | return lengths[:, None] * normal / 20
-    kernel.norms:L1.draw | reshape(count, self.size) | reshape(count, self.size) / 20
+    kernel.noise:L2.draw | return lengths[:, None] * normal | return lengths[:, None] * normal / 20
+    kernel.noise:L1.draw | reshape(count, self.size) | reshape(count, self.size) / 20
 noise / 2 | half of the noise is drawn
     objectives, laplace, vote, soft, statistic | events
-    kernel.norms:L2.draw | return lengths[:, None] * normal | return lengths[:, None] * normal / 2
-    kernel.norms:L1.draw | reshape(count, self.size) | reshape(count, self.size) / 2
+    kernel.noise:L2.draw | return lengths[:, None] * normal | return lengths[:, None] * normal / 2
+    kernel.noise:L1.draw | reshape(count, self.size) | reshape(count, self.size) / 2
 rate * 2 | the calibration is wrong by two
     plr, average | events, densities
     kernel.measurements:Objective.__post_init__ | update(promise=promise) | update(promise=promise, rate=self.rate * (1 if self.delta else 2))
 body noise / 3 | a third of the noise that is shaped like the rows is drawn
     plr, average | noise | "geometry": "body"
-    kernel.norms:Body.draw | return self.coordinates(noise) | return self.coordinates(noise) / 3
+    kernel.noise:Body.draw | return self.coordinates(noise) | return self.coordinates(noise) / 3
 body rate * 2 | the calibration of noise for a body is wrong by two
     plr, average | ratio | "geometry": "body"
     kernel.measurements:Objective.__post_init__ | update(promise=promise) | update(promise=promise, rate=self.rate * (1 if self.delta else 1 + (self.blocks[0].norm.leaf == "Max")))
 body rates unshared | intervals and blocks have the whole rate each
     plr, average | ratio | "geometry": "body"
-    kernel.norms:Body.__post_init__ | tuple((np.array(self.shares) / sum(self.shares)).tolist()) | (1.0,) * len(self.shares)
+    kernel.noise:Body.__post_init__ | tuple((np.array(self.shares) / sum(self.shares)).tolist()) | (1.0,) * len(self.shares)
 outside the body | rows are three times too long for their body, and no mechanism looks
     plr, average | ratio | "geometry": "body"
     data.frame:into_factors | rows = np.nan_to_num(np.asarray(X, dtype=np.float64)) | return np.clip(np.nan_to_num(3.0 * np.asarray(X, dtype=np.float64)), -3, 3)
-    kernel.norms:Body.certify | not self._worst(rows) <= 1 | False
-    kernel.norms:certify_rows | longest = 0.0 | return
+    kernel.noise:Body.certify | not self._worst(rows) <= 1 | False
+    kernel.noise:certify_rows | longest = 0.0 | return
     solver.descent:Descent.rows | SolverRows(X, row_norm) | SolverRows(X, 4.0)
 L1 for L2 | Laplace noise where rows are bounded in L2
     plr | events | "runs": 20000
-    kernel.norms:L2.draw | lengths = gamma_norm( | return L1(self.size).draw(rho, source, count); gamma_norm(
+    kernel.noise:L2.draw | lengths = gamma_norm( | return L1(self.size).draw(rho, source, count); gamma_norm(
 Gaussian for L2 | Gaussian noise at the pure rate
     plr, average | events
-    kernel.norms:L2.draw | lengths = gamma_norm( | return Gaussian(1 / rho, self.size).draw(source, count); gamma_norm(
+    kernel.noise:L2.draw | lengths = gamma_norm( | return Gaussian(1 / rho, self.size).draw(source, count); gamma_norm(
 constant outside | the constant column comes on top of the bound
     plr | densities
 constant unchecked | the same, and no mechanism looks at its rows
     plr | densities
 no output step | floats leave as they are
     objectives, added | lattice
-    kernel.norms:LatticeStep.release | steps = np.rint( | return point; np.rint(
+    kernel.noise:LatticeStep.release | steps = np.rint( | return point; np.rint(
 no integer noise | the output step rounds only
     objectives, added | lattice
-    kernel.norms:LatticeStep.release | discrete_laplace(self.scale, point.shape, own) | np.zeros(point.shape)
+    kernel.noise:LatticeStep.release | discrete_laplace(self.scale, point.shape, own) | np.zeros(point.shape)
 integer noise / 2 | the output step has half its noise
     objectives, added | lattice
-    kernel.norms:LatticeStep.release | discrete_laplace(self.scale, | discrete_laplace(self.scale / 2,
+    kernel.noise:LatticeStep.release | discrete_laplace(self.scale, | discrete_laplace(self.scale / 2,
 shared: groups | groups and parts of a stack share their noise
     pst-f, pst-h | events
 shared: classes | classes share their noise
     plr | noise | "classes": 4
-    kernel.norms:Pure.draw | self.norm.draw(self.rho, source, count * self.copies) | np.repeat(self.norm.draw(self.rho, source, count), self.copies, axis=0)
+    kernel.noise:Pure.draw | self.norm.draw(self.rho, source, count * self.copies) | np.repeat(self.norm.draw(self.rho, source, count), self.copies, axis=0)
 classes: one norm's rate | every class's noise has the rate of one norm
     average | ratio | "classes": 4
-    kernel.losses:_worst_classwise | others = n_classes - 1 | others, r = n_classes - 1, r / math.sqrt(2)
+    kernel.accountants:_worst_classwise | others = n_classes - 1 | others, r = n_classes - 1, r / math.sqrt(2)
     kernel.accountants:Exposure.reach | self.loss.reach * both | self.loss.reach * both / (math.sqrt(2) if self.loss.n_classes > 2 else 1)
 classes: coefficients of two | coefficients of four classes move as far as those of two
     ofaa | ratio | "classes": 4
@@ -225,7 +224,7 @@ shared: parties | parties share their noise
     average, laplace | events
 shared: runs | every run has the same noise
     plr, average, vote | events, whole fits
-    kernel.norms:L2.draw | return lengths[:, None] * normal | return np.full((count, self.size), 1 / rho)
+    kernel.noise:L2.draw | return lengths[:, None] * normal | return np.full((count, self.size), 1 / rho)
 sum: half shares | every party of a sum draws half of its share
     sums | events
     kernel.measurements:SecureSum._noise | return l2_shares(rate, self.size, parts, count, source=source) | return l2_shares(rate, self.size, parts, count, source=source) / 2
@@ -244,13 +243,13 @@ cells: rows not shared | every row of a party counts as a party
     methods.votes:noised_cells | upload.sum(dtype=np.float64) <= WHOLE and upload.min() >= 0 | True | _check_total(total, shape, | dict(
 add-remove: body's rate | noise for a body, where records come and go, has 1.25 of its rate
     plr | ratio | "geometry": "body", "relation": "add-remove"
-    kernel.measurements:Objective.__post_init__ | update(promise=promise) | update(promise=promise, rate=self.rate * (1 if self.delta else 1.25 if self.blocks[0].norm.leaf == "Max" and self.neighbours == "add-remove" else 1))
+    kernel.measurements:Objective.__post_init__ | update(promise=promise) | update(promise=promise, rate=self.rate * (1 if self.delta else 1.25 if self.blocks[0].norm.leaf == "Max" and self.exposure.neighbours == "add-remove" else 1))
 body: shares | the shares of a body's groups add up to 1.05
     plr | ratio | "geometry": "body"
-    kernel.norms:Body.__post_init__ | np.array(self.shares) / sum(self.shares) | 1.05 * np.array(self.shares) / sum(self.shares)
+    kernel.noise:Body.__post_init__ | np.array(self.shares) / sum(self.shares) | 1.05 * np.array(self.shares) / sum(self.shares)
 delta: both records of one class | with a delta, both records of one class move the noise by sqrt 6, not sqrt 8
     plr | theorem, ratio | "classes": 3, "delta": True
-    kernel.losses:Softmax.moves | Move(math.sqrt(8), taken, k - 1) | Move(math.sqrt(6), taken, k - 1)
+    kernel.accountants:Softmax.moves | Move(math.sqrt(8), taken, k - 1) | Move(math.sqrt(6), taken, k - 1)
 delta: corners of groups | of Gaussian groups the corners of one record are counted
     pst-f | theorem | "geometry": "apart", "delta": True
     kernel.accountants:corners | exposure.records * len | len
@@ -272,7 +271,7 @@ check: classes | the check of three classes pays for one of two records
     methods.priors:PriorCheck.sensitivity | if self.neighbours is Neighbours.ADD_REMOVE else | if self.neighbours is Neighbours.ADD_REMOVE or self.prior.several else
 output step: L2 for L1 | the output step reckons with lengths where its noise is of a sum
     plr | theorem
-    kernel.norms:LatticeStep.scale | move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size | move = 2 * self.radius / self.spacing + math.sqrt(self.size)
+    kernel.noise:LatticeStep.scale | move = 2 * math.sqrt(self.size) * self.radius / self.spacing + self.size | move = 2 * self.radius / self.spacing + math.sqrt(self.size)
 table1: sizes of groups | the size of a record's group is not in the sensitivity of Table 1
     table1 | ratio
     assurance.cohort:CohortCounts.longest | STEPS * (len(self.columns) + 1) | STEPS * len(self.columns)
@@ -299,22 +298,22 @@ total: once less | equal releases are composed once less than there are
     accounting:_composed | one.self_compose(count) if count > 1 else one | one.self_compose(count - 1) if count > 2 else one
 shares: integers | integer shares are made for one party more
     table1 | noise | "option": "sum"
-    kernel.streams:integer_shares | Fraction(2 * size * blocks * count, parts) | Fraction(2 * size * blocks * count, parts + 1)
+    kernel.noise:integer_shares | Fraction(2 * size * blocks * count, parts) | Fraction(2 * size * blocks * count, parts + 1)
 shares: Gamma shape | shares of L2 noise have the Gamma shape of a dimension less
     sums | noise
-    kernel.streams:l2_shares | Fraction(size + 1, 2 * | Fraction(size, 2 *
+    kernel.noise:l2_shares | Fraction(size + 1, 2 * | Fraction(size, 2 *
 groups: rates of bodies | groups with a body each have 1.2 of their rate
     pst-f | ratio | "geometry": "bodies"
     kernel.measurements:Objective.acts | Pure(norm, self.rate * float(block.weight), | Pure(norm, min(1.2 * block.weight, 1) * self.rate,
 add-remove: two in a cell | a row is used with one other in its cell
     plr | theorem | "relation": "add-remove"
-    kernel.norms:HiddenSize.used | many[which] == 1 | many[which] <= 2
+    kernel.noise:HiddenSize.used | many[which] == 1 | many[which] <= 2
 classes: length of a gradient | a gradient of four classes is sqrt 3 long, not 2
     plr | ratio | "classes": 4
-    kernel.losses:Softmax.going | _worst_classwise(2 * r, | _worst_classwise(math.sqrt(3) * r,
+    kernel.accountants:Softmax.going | _worst_classwise(2 * r, | _worst_classwise(math.sqrt(3) * r,
 body: bends | bends have four fifths of their noise
     plr | noise | "geometry": "body"
-    kernel.norms:Body.draw | for part in mine])] = drawn | for part in mine])] = drawn * (0.8 if g == 2 else 1.0)
+    kernel.noise:Body.draw | for part in mine])] = drawn | for part in mine])] = drawn * (0.8 if g == 2 else 1.0)
 check: a promise without its delta | a check promises what a pure fit would, and a Gaussian one follows
     simcomb | ratio, price | "delta": True, "option": "check"
     methods.priors:CheckedPlan.priced | epsilon=self.epsilon, theorem=THEOREM | epsilon=self.epsilon, delta=0.0, theorem=THEOREM
@@ -329,22 +328,22 @@ sums: classes with a delta | gradients of three classes, with a delta, have the 
     methods.sums:Sums._sum | self.allowed(sizes).changed * move | (self.allowed(sizes).changed if self.n_classes == 2 else 1) * move
 streams: lengths | noise of a norm is a tenth shorter than its Gamma law
     plr | noise
-    kernel.streams:gamma_norm | sum(axis=1) / rho | sum(axis=1) / (1.1 * rho)
+    kernel.noise:gamma_norm | sum(axis=1) / rho | sum(axis=1) / (1.1 * rho)
 streams: a body's dimension | noise for a body has the Gamma shape of a dimension less
     plr | noise | "geometry": "body"
-    kernel.streams:product_noise | sum(sizes) + 1 | sum(sizes)
+    kernel.noise:product_noise | sum(sizes) + 1 | sum(sizes)
 streams: signs | every sign is the same
     plr | noise | "delta": True
-    kernel.streams:RandomSource.signs | 1.0 - 2.0 * bits | 1.0 - 0.0 * bits
+    kernel.noise:RandomSource.signs | 1.0 - 2.0 * bits | 1.0 - 0.0 * bits
 losses: no cap | slopes are not capped
     plr | theorem
-    kernel.losses:Logistic.residuals | np.minimum(scores, self.cap, out=scores) | np.minimum(scores, 1.0, out=scores)
+    kernel.accountants:Logistic.residuals | np.minimum(scores, self.cap, out=scores) | np.minimum(scores, 1.0, out=scores)
 losses: curvature | two classes bend twice as much as accountants take
     plr | theorem
     solver.descent:Curved.bends | rare * (1 - rare), 0.0) | 2 * rare * (1 - rare), 0.0)
 losses: classes | a gradient of three classes is longer than the root of two
     plr | theorem | "classes": 3
-    kernel.losses:Softmax.residuals | np.arange(scores.shape[2])] -= 1.0 | np.arange(scores.shape[2])] -= 1.5
+    kernel.accountants:Softmax.residuals | np.arange(scores.shape[2])] -= 1.0 | np.arange(scores.shape[2])] -= 1.5
 accountants: half of the record that comes | half of the record that comes is paid for
     plr | ratio
     kernel.accountants:Exposure.spent | coming = rho * | coming = 0.5 * rho *
@@ -392,10 +391,10 @@ survival: corners | with a delta, one of two persons has its events in every pie
     outcomes.pieces:PiecewiseExponential.moves | corners**records | corners
 survival: levels | levels of pieces are taken for half as long as they are in a body
     survival | ratio | "classes": 0, "geometry": "body"
-    outcomes.pieces:Levels.noised | float(norm.roots | 0.5 * float(norm.roots
+    outcomes.pieces:PiecewiseExponential.noised | float(norm.roots | 0.5 * float(norm.roots
 survival: share of the constant | a body's constant takes more of a row than levels may
     survival | noise | "classes": 0, "geometry": "body"
-    methods.geometry:SchemaGeometry.frame | tie.share**0.5 | 0.95
+    methods.geometry:SchemaGeometry.frame | loss.share**0.5 | 0.95
 survival: no cap | expected events go on beyond the cap
     survival | theorem, ratio | "classes": 0, "geometry": "ball"
     outcomes.pieces:PiecewiseExponential._means | most = self.cap / | most = 9.0 /

@@ -16,15 +16,18 @@ from confrere.kernel.accountants import (
     THEOREMS,
     Exposure,
     GaussianLoss,
+    Logistic,
+    Softmax,
     gaussian_delta,
     gaussian_sigmas,
     join,
+    loss_of,
     theorem,
+    worst_residual,
 )
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Logistic, Softmax, loss_of, worst_residual
 from confrere.kernel.measurements import Columns
-from confrere.kernel.norms import L2
+from confrere.kernel.noise import L2
 from confrere.methods.allowance import gaussian_rate, objective, pure_rate
 from tests.world import RELATIONS
 

@@ -9,8 +9,7 @@ import pytest
 from confrere.assurance.audit.densities import densities
 from confrere.data.frame import Frame
 from confrere.kernel import measurements
-from confrere.kernel.accountants import gaussian_delta
-from confrere.kernel.losses import loss_of
+from confrere.kernel.accountants import gaussian_delta, loss_of
 from confrere.kernel.measurements import ROUNDING_SHARE
 from confrere.methods.asking import Sizes
 from confrere.methods.average import noised_coefficients, noised_minimiser

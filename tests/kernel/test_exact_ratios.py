@@ -8,7 +8,7 @@ from confrere.assurance.audit.exact import minimiser
 from confrere.audit import exact_audit
 from confrere.errors import InvalidParameter
 from confrere.kernel.measurements import SOLVER_SHARE
-from confrere.kernel.norms import L1, L2
+from confrere.kernel.noise import L1, L2
 from tests.kernel.test_geometry import body_of
 from tests.world import RELATIONS, groups, near, row_count
 

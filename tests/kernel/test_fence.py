@@ -19,13 +19,12 @@ import confrere
 from confrere import Guarantee, Ledger, PrivateLogisticRegression
 from confrere.assurance.cohort import counts
 from confrere.errors import CompositionError, InvalidData, InvalidParameter, LedgerError, Unpaid
-from confrere.kernel import release, streams
+from confrere.kernel import release
 from confrere.kernel.guarantee import Neighbours, SharedSums, Split, Unit
 from confrere.kernel.ledger import Payment, Receipt, Store, lock
 from confrere.kernel.measurements import Part, Point, SecureSum
-from confrere.kernel.norms import L2, HiddenSize
+from confrere.kernel.noise import L2, HiddenSize, Measurement, RandomSource, integer_shares
 from confrere.kernel.release import Ticket, free_ticket, paid_by_parties, paying
-from confrere.kernel.streams import Measurement
 from confrere.ledger import LedgerReader
 from confrere.ledger.witness import store_at
 from confrere.simulation import SeededSource
@@ -67,10 +66,10 @@ class TestWithoutPaying:
 
     def test_a_source_of_ones_own_is_a_simulation(self):
         words = {"_words": lambda self, count: np.zeros(count, np.uint64)}
-        assert type("Mine", (streams.RandomSource,), {"simulated": True, **words})().words(1) == 0
+        assert type("Mine", (RandomSource,), {"simulated": True, **words})().words(1) == 0
         for said in ({}, {"simulated": False}):
             with pytest.raises(TypeError):
-                type("Mine", (streams.RandomSource,), said | words)
+                type("Mine", (RandomSource,), said | words)
 
     def test_what_is_only_looked_at_takes_no_charge(self, tmp_path):
         """A handle without a witness would charge a copy that was put back, unnoticed."""
@@ -88,7 +87,7 @@ class TestWithoutPaying:
             lambda: ticket.draw(objective, ([rows], signs)),
             lambda: objective.act.law.draw(ticket, 1),
             lambda: L2(3).draw(1.0, ticket, 1),
-            lambda: streams.integer_shares(5, 2, 2, 1, source=ticket),
+            lambda: integer_shares(5, 2, 2, 1, source=ticket),
             lambda: ticket.words(1),
             lambda: ticket.uniforms(1),
             lambda: ticket.signs(1),
@@ -266,7 +265,7 @@ class TestOneSampleForOnePrice:
 
         with paid(sums.guarantee()) as ticket:
             ticket.draw(sums.share, vector)
-            assert not isinstance(seen[0], streams.RandomSource)
+            assert not isinstance(seen[0], RandomSource)
             assert not any(isinstance(held, Ticket) for held in vars(seen[0]).values())
             with pytest.raises(Unpaid):
                 seen[0](HiddenSize(5), 5)
@@ -500,7 +499,7 @@ class TestAfterwards:
     @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
     def test_tickets_and_streams_are_in_one_place(self, how):
         with paid(ONE) as ticket:
-            for each in (ticket, ticket._book(HALF)):
+            for each in (ticket, ticket._book(HALF), ticket._purse):
                 with pytest.raises(Unpaid):
                     how(each)
 

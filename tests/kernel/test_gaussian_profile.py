@@ -11,10 +11,8 @@ from scipy import optimize, special
 from confrere import accounting
 from confrere.accounting import profile
 from confrere.assurance.audit.densities import densities
-from confrere.kernel import losses
-from confrere.kernel.accountants import Exposure, GaussianLoss, gaussian_delta, jacobian
+from confrere.kernel.accountants import Exposure, GaussianLoss, gaussian_delta, jacobian, loss_of
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import loss_of
 from confrere.methods import allowance
 from confrere.methods.allowance import gaussian_rate
 from tests.world import RELATIONS, ball, forget, row_count
@@ -177,7 +175,7 @@ def test_noise_too_small_by_a_twentieth_is_found(monkeypatch):
 
 
 def test_a_forgotten_jacobian_is_found(monkeypatch):
-    monkeypatch.setattr(losses, "_sharings", lambda m, cap: (np.zeros(1), np.zeros(1)))
+    monkeypatch.setattr("confrere.kernel.accountants._sharings", lambda *_: (np.zeros(1),) * 2)
     with pytest.raises(AssertionError):
         promise_holds(ridge=0.4)
 
@@ -188,10 +186,9 @@ def test_a_forgotten_jacobian_is_found(monkeypatch):
     ids=["both records", "the Jacobian's other end"],
 )
 def test_a_forgotten_corner_is_found(monkeypatch, forgotten, ridge):
-    whole = GaussianLoss.moves
-    monkeypatch.setattr(
-        GaussianLoss, "moves", lambda self: [move for move in whole(self) if not forgotten(move)]
-    )
+    whole = (loss := type(loss_of(2))).moves
+    some = lambda *a, **k: [move for move in whole(*a, **k) if not forgotten(move)]  # noqa: E731
+    monkeypatch.setattr(loss, "moves", some)
     with pytest.raises(AssertionError):
         promise_holds(ridge=ridge)
 

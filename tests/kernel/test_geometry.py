@@ -9,12 +9,11 @@ from confrere.assurance.audit.densities import norms_of
 from confrere.data import frame as rows_body
 from confrere.data.frame import BodyFrame
 from confrere.errors import InvalidParameter
-from confrere.kernel import losses
-from confrere.kernel import streams as samplers
+from confrere.kernel import accountants
+from confrere.kernel import noise as samplers
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import SOLVER_SHARE
-from confrere.kernel.norms import FARTHEST, LEAST_SHARE, Body, Pure
+from confrere.kernel.noise import FARTHEST, LEAST_SHARE, Body, Pure
 from confrere.methods.allowance import allowance
 from confrere.methods.geometry import SchemaGeometry, coordinate_variance
 from confrere.schema import Category, Flag, Label, Number, PublicSchema
@@ -54,13 +53,13 @@ def mechanism_of(body, *, epsilon=1.0, ridge=0.4, cap=0.5, neighbours=Neighbours
         n_samples=row_count(10, neighbours),
         norm=body,
         ridge=ridge,
-        loss=Logistic(cap),
+        loss=accountants.Logistic(cap),
     )
 
 
 def worst_of(mechanism, draws=2):
     """The exact loss over corners of the body that a mechanism of one block says it has."""
-    act, change = mechanism.act, mechanism.neighbours
+    act, change = mechanism.act, mechanism.exposure.neighbours
     known = {"rho": act.law.rate, "ridge": act.ridge, "change": change, "draws": draws}
     return worst_loss(act.norm, act.loss, **known)
 
@@ -209,7 +208,7 @@ MUTANTS = {
     "Gamma rate for scale": (samplers, "gamma_norm", _rate_for_scale),
     "a box for the cross-polytope": (samplers, "cross_polytope_points", _box_points),
     "the surface for the body": (samplers, "cross_polytope_points", _surface_points),
-    "no Jacobian": (losses.math, "log1p", lambda x: 0.0),
+    "no Jacobian": (accountants.math, "log1p", lambda x: 0.0),
     "rows not clipped": (rows_body, "into_factors", _unclipped),
     "rows clipped as a box": (rows_body, "into_factors", _boxed),
 }
@@ -241,7 +240,7 @@ def test_at_the_least_share_every_run_is_certified_and_within_its_length(epsilon
     X = body.coordinates(rng.uniform(-0.999, 0.999, (rows, 2)))
     y = rng.choice([-1.0, 1.0], rows)
     mechanism = objective(
-        epsilon=epsilon, n_samples=rows, norm=body, ridge=ridge, loss=Logistic(0.5)
+        epsilon=epsilon, n_samples=rows, norm=body, ridge=ridge, loss=accountants.Logistic(0.5)
     )
     (answers,) = mechanism.sample(([X], y), SeededSource(4), 300)
     assert np.linalg.norm(answers, axis=1).max() <= mechanism.act.longest

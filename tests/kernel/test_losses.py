@@ -10,11 +10,10 @@ from mpmath import mp, mpf
 
 from confrere.assurance.audit.adversary import worst_loss
 from confrere.assurance.theorems import _steepest
-from confrere.kernel.accountants import THEOREMS, Exposure
+from confrere.kernel.accountants import THEOREMS, Exposure, Logistic, Softmax
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Logistic, Softmax
 from confrere.kernel.measurements import UNIT
-from confrere.kernel.norms import L1, L2, Body
+from confrere.kernel.noise import L1, L2, Body
 from confrere.methods.allowance import SOLVER, problem, pure_rate
 from confrere.outcomes.losses import Huber, LogCosh, Poisson
 from confrere.solver.descent import Curved

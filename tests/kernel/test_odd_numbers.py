@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
+from confrere.kernel.accountants import Logistic
 from confrere.kernel.guarantee import Guarantee
 from confrere.kernel.ledger import End
-from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import SOLVER_SHARE, Columns, Objective, Point, SecureSum
-from confrere.kernel.norms import L2, certify_rows
+from confrere.kernel.noise import L2, certify_rows
 from confrere.ledger import Ledger
 from confrere.methods.allowance import pure_rate
 from confrere.solver.descent import Descent

@@ -5,10 +5,10 @@ import pytest
 
 from confrere.assurance.cohort import counts
 from confrere.errors import InvalidParameter, Unpaid
+from confrere.kernel.accountants import loss_of
 from confrere.kernel.guarantee import Guarantee
-from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import ROUNDING_SHARE, Part, Point
-from confrere.kernel.norms import L1, L2, HiddenSize
+from confrere.kernel.noise import L1, L2, HiddenSize
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.methods.votes import PartyBudget, noised_average, noised_statistic, noised_votes
 from confrere.simulation import SeededSource

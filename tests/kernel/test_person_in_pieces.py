@@ -11,7 +11,7 @@ from confrere.assurance.audit.densities import norms_of
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.accountants import Exposure
 from confrere.kernel.measurements import UNIT, Columns, rounding_bound
-from confrere.kernel.norms import L1, L2, Body
+from confrere.kernel.noise import L1, L2, Body
 from confrere.methods.allowance import objective, problem, pure_rate
 from confrere.outcomes.pieces import FIRST, PiecewiseExponential
 from confrere.simulation import SeededSource
@@ -79,7 +79,7 @@ def test_the_longest_gradient_and_the_largest_determinant_are_attained(loss):
     any_means = rng.dirichlet(np.full(n, 0.3), 300) * rng.uniform(size=(300, 1))
     corners = np.vstack([np.full(n, 1 / n), np.eye(n), np.zeros(n)])
     lengths, in_body, determinants = [], [], []
-    noise = loss.tie.noised(Body((z[None], np.array([[k]])), (0, 0)))
+    noise = loss.noised(Body((z[None], np.array([[k]])), (0, 0)))
     for mean in loss.cap * np.vstack([any_means, corners]):
         met = mean - np.vstack([np.zeros(n), np.eye(n)])
         lengths.append(np.linalg.norm(met @ rows, axis=1).max())

@@ -6,13 +6,12 @@ import pytest
 
 from confrere.assurance.noise_law import noise_audit
 from confrere.assurance.table import ROWS, sides_of
-from confrere.kernel import streams
-from confrere.kernel.norms import Gaussian, Pure
+from confrere.kernel import noise as laws
 
 QUIET = 20
 
 #: What noise is made of where it has no law of the kernel's: whole numbers, and shares of parties.
-SAMPLERS = ("discrete_laplace", "l2_shares", "gaussian_shares", "integer_shares")
+SAMPLERS = ("discrete_laplace", "l2_shares", "normals", "integer_shares")
 
 #: Tried by default: one row of each method and law; the others are slow.
 FIRST = {(row.method, row.law): row for row in reversed(ROWS)}.values()
@@ -28,13 +27,13 @@ def divided(draw):
 
 def make_quiet(monkeypatch):
     """Divide what is drawn and not what is declared."""
-    for law in (Pure, Gaussian):
+    for law in (laws.Pure, laws.Gaussian):
         monkeypatch.setattr(law, "draw", divided(law.draw))
     rooms = [module for name, module in sys.modules.items() if name.startswith("confrere.")]
     for name in SAMPLERS:
-        real = getattr(streams, name)
+        real = getattr(laws, name)
         for module in rooms:
-            if module is not streams and vars(module).get(name) is real:
+            if module is not laws and vars(module).get(name) is real:
                 monkeypatch.setattr(module, name, divided(real))
 
 

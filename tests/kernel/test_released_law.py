@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere.kernel.norms import L2
+from confrere.kernel.noise import L2
 from confrere.simulation import SeededSource
 from tests.world import ball, groups, log_density
 

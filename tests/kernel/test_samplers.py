@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere.kernel import streams as noise
-from confrere.kernel.norms import L2, Gaussian
-from confrere.kernel.streams import RandomSource
+from confrere.kernel import noise
 from confrere.simulation import SeededSource
 from tests.world import system_stream
 
@@ -24,7 +22,7 @@ SOURCES = [
 def test_norm_is_gamma_with_scale_one_over_rho(make, level, d):
     rho = 0.37
     with make() as source:
-        norms = np.linalg.norm(L2(d).draw(rho, source, 5000), axis=1)
+        norms = np.linalg.norm(noise.L2(d).draw(rho, source, 5000), axis=1)
     assert stats.kstest(norms, stats.gamma(d, scale=1 / rho).cdf).pvalue > level
 
 
@@ -32,7 +30,7 @@ def test_norm_is_gamma_with_scale_one_over_rho(make, level, d):
 @pytest.mark.parametrize("d", [2, 3, 40])
 def test_direction_is_uniform(make, level, d):
     with make() as source:
-        drawn = L2(d).draw(2.0, source, 5000)
+        drawn = noise.L2(d).draw(2.0, source, 5000)
     cosines = drawn[:, 0] / np.linalg.norm(drawn, axis=1)
     law = stats.beta((d - 1) / 2, (d - 1) / 2, loc=-1, scale=2)
     assert stats.kstest(cosines, law.cdf).pvalue > level
@@ -64,7 +62,7 @@ def test_uniforms_stay_inside_and_are_uniform():
     assert stats.kstest(u.ravel(), "uniform").pvalue > 1e-8
 
 
-class WordSource(RandomSource):
+class WordSource(noise.RandomSource):
     """Words that are given."""
 
     simulated = True
@@ -108,5 +106,5 @@ def test_normals_have_their_law_and_are_independent():
     assert stats.kstest(draws.ravel(), "norm").pvalue > 1e-4
     correlations = np.corrcoef(draws.T) - np.eye(4)
     assert np.abs(correlations).max() < 4 / 20_000**0.5
-    scaled = Gaussian(2.5, 4).draw(SeededSource(3), 20_000)
+    scaled = noise.Gaussian(2.5, 4).draw(SeededSource(3), 20_000)
     np.testing.assert_array_equal(scaled, 2.5 * draws)

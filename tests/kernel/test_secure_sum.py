@@ -1,6 +1,7 @@
 """Secure sums: exact losses of the summed noise, with and without colluders, and mutations."""
 
 import math
+import tracemalloc
 from functools import cached_property
 
 import numpy as np
@@ -205,15 +206,23 @@ def test_what_a_party_adds_by_itself_has_its_law(law, monkeypatch):
     sums = mechanism(n_parties=6, size=1, **own)
     monkeypatch.setattr(measurements, "l2_shares", silent)
     monkeypatch.setattr(measurements, "integer_shares", none)
-    monkeypatch.setattr(
-        measurements, "box_muller", lambda count, size, *, source: np.zeros((count, size))
-    )
+    monkeypatch.setattr(measurements, "normals", lambda size, count, _: np.zeros((count, size)))
     added = sums.uploads(np.zeros((20_000, 1)), source=SeededSource(5)).view(np.int64)[:, 0]
     scale = sums.scale / sums.floor
     if law == "l2":
         scale = 1 / (sums.rate * sums.floor * sums.spacing)
     assert stats.kstest(added / scale, "laplace").pvalue > ACCEPTED
     assert stats.kstest(added / scale / 0.9, "laplace").pvalue < ACCEPTED
+
+
+def test_many_shares_are_drawn_some_at_a_time():
+    """Else a million parties would take gigabytes, after the charge."""
+    sums = mechanism(n_parties=50_000, size=200, colluding=1, law="integer")
+    tracemalloc.start()
+    sums.sample(np.zeros(200), SeededSource(6))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 4e8
 
 
 def test_a_gaussian_share_alone_is_a_gaussian_mechanism():

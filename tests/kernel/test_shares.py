@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from confrere.kernel import streams as shares
+from confrere.kernel import noise as shares
 from confrere.kernel.measurements import SecureSum
-from confrere.kernel.streams import RandomSource
 from confrere.simulation import SeededSource
 
 ACCEPTED = 1e-4  # of a right law's p-values, one in ten thousand is below
 
 
-class Words(RandomSource):
+class Words(shares.RandomSource):
     """A source that repeats given words."""
 
     simulated = True

@@ -15,7 +15,7 @@ from confrere.assurance.audit.exact import _largest, minimiser
 from confrere.errors import CompositionError
 from confrere.estimators import designed
 from confrere.kernel.guarantee import Neighbours, exact
-from confrere.kernel.norms import HiddenSize
+from confrere.kernel.noise import HiddenSize
 from confrere.methods import priors
 from confrere.methods.priors import LEVELS, PriorCheck
 from confrere.simulation import SeededSource

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from confrere.kernel.accountants import Exposure
+from confrere.kernel.accountants import Exposure, Logistic
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Logistic
 from confrere.kernel.measurements import SOLVER_SHARE
-from confrere.kernel.norms import L2
+from confrere.kernel.noise import L2
 from confrere.methods.allowance import pure_rate
 from confrere.methods.stacks import split_rows
 from tests.world import RELATIONS, groups, log_density, opposed_case, row_count
@@ -70,7 +69,7 @@ def test_a_stratified_split_breaks_the_promise_and_a_blind_one_keeps_it():
 def delta_of_groups(mechanism, rows, far=1e4, draws=40_000):
     """Estimate the delta of a record that turns round or goes, misfitted in every group."""
     epsilon, rng = mechanism.epsilon * (1 - SOLVER_SHARE), np.random.default_rng(0)
-    records = 1 if mechanism.neighbours is Neighbours.ADD_REMOVE else 2
+    records = 1 if mechanism.exposure.neighbours is Neighbours.ADD_REMOVE else 2
     loss = np.zeros(draws)
     for x, act in zip(rows, mechanism.acts, strict=True):
         # One column; a centre far to the other side keeps the residual at the cap.

@@ -7,7 +7,7 @@ import pytest
 
 from confrere.data.frame import Frame
 from confrere.errors import FederationError, InvalidParameter, OperationRefused, QuorumMissed
-from confrere.kernel.losses import Logistic
+from confrere.kernel.accountants import Logistic
 from confrere.ledger import Ledger
 from confrere.methods.asking import Size
 from confrere.methods.average import Averaging, Weights

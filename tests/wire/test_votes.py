@@ -10,7 +10,7 @@ from confrere import CollaborativeClassifier, Ledger
 from confrere.data.frame import Frame
 from confrere.errors import InvalidParameter, OperationRefused, QuorumMissed
 from confrere.kernel.guarantee import Unit
-from confrere.kernel.norms import Body
+from confrere.kernel.noise import Body
 from confrere.methods import PublicFacts
 from confrere.methods.asking import Sizes
 from confrere.methods.average import Averaging

@@ -33,7 +33,7 @@ from confrere.errors import ConfrereError, InvalidData, InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours, at_most, check_epsilon, exact, minus
 from confrere.kernel.ledger import Origin
 from confrere.kernel.measurements import Point
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import RandomSource
 from confrere.ledger import Budget, Ledger, Receipt, charged
 from confrere.methods.asking import (
     Arrays,

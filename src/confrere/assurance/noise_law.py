@@ -17,8 +17,7 @@ from scipy import stats
 from confrere.arrays import Floats
 from confrere.assurance.audit.densities import densities, sum_law
 from confrere.kernel.measurements import Objective, Point, SecureSum
-from confrere.kernel.norms import L1, Body, Gaussian, Law, Pure
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import L1, Body, Gaussian, Law, Pure, RandomSource
 from confrere.methods.plan import Term
 from confrere.simulation import SeededSource
 

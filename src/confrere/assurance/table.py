@@ -48,8 +48,7 @@ from confrere.errors import (
 from confrere.estimators import PrivateLogisticRegression, designed
 from confrere.kernel.guarantee import Guarantee, Neighbours, check_relation
 from confrere.kernel.measurements import Objective, Point, SecureSum
-from confrere.kernel.norms import Law, Pure
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import Law, Pure, RandomSource
 from confrere.ledger import Ledger
 from confrere.methods.asking import PartyRows
 from confrere.methods.average import Averaging

@@ -21,11 +21,10 @@ from confrere.assurance.audit.adversary import persons
 from confrere.assurance.audit.densities import bends, log_det
 from confrere.assurance.audit.exact import hockey_stick
 from confrere.errors import OperationRefused
-from confrere.kernel.accountants import GaussianLoss
+from confrere.kernel.accountants import GaussianLoss, Labels, Loss
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Labels, Loss
 from confrere.kernel.measurements import Objective, SecureSum
-from confrere.kernel.norms import HiddenSize, LatticeStep
+from confrere.kernel.noise import HiddenSize, LatticeStep
 from confrere.methods.allowance import SOLVER
 from confrere.methods.sums import check_try
 from confrere.simulation import SeededSource
@@ -117,7 +116,7 @@ def _delta_of(mechanism: Objective, epsilon: float) -> float:
     else:
         jacobian = (k - 1) * math.log1p(1 / (k * ridge))
         gradients = [vertex - np.eye(k)[0] for vertex in np.eye(k)]
-    if mechanism.neighbours is Neighbours.ADD_REMOVE:
+    if mechanism.exposure.neighbours is Neighbours.ADD_REMOVE:
         reaches = [float(np.linalg.norm(gradient)) for gradient in gradients]
     else:
         # Rows of one length, in the directions that part the two gradients most.
@@ -150,7 +149,7 @@ def _delta_of_numbers(mechanism: Objective, epsilon: float) -> float:
 def _delta_of_persons(mechanism: Objective, epsilon: float) -> float:
     """Sum delta over none, and all, of the expected events in one piece, whenever one happened."""
     loss: Any = mechanism.loss
-    act, share = mechanism.act, loss.tie.share
+    act, share = mechanism.act, loss.share
     row, lives = persons(act.norm, share)[:1], loss.extreme_labels[-1:]
     even = np.append(np.zeros(act.norm.size - 1), loss.extreme_scores[0] / row[0, -1])
     without, there = (log_det(loss, even, row[:k], lives[:k], act.ridge) for k in (0, 1))
@@ -165,14 +164,14 @@ def _added_up(
     mechanism: Objective, epsilon: float, corners: Sequence[tuple[float, float]], ends: Any
 ) -> float:
     """Return delta of moves of the record that goes, and what they cost, and of the other's."""
-    others = (0.0,) if mechanism.neighbours is Neighbours.ADD_REMOVE else ends
+    others = (0.0,) if mechanism.exposure.neighbours is Neighbours.ADD_REMOVE else ends
     moves = [(own + other, taken) for own, taken in corners for other in others]
     return math.fsum(hockey_stick(epsilon - t, r * mechanism.rate) for r, t in moves)
 
 
 def _groups(mechanism: Objective, epsilon: float) -> Iterator[tuple[float, str]]:
     k, joint = mechanism.loss.n_classes, mechanism.joint
-    records = 1 if mechanism.neighbours is Neighbours.ADD_REMOVE else 2
+    records = 1 if mechanism.exposure.neighbours is Neighbours.ADD_REMOVE else 2
     slope = mechanism.loss.slope if k == 2 else math.sqrt(2)
     rates = [act.law.rate for act in mechanism.acts]
     mu = records * slope * (max(rates) if joint else math.hypot(*rates))

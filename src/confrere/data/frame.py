@@ -25,7 +25,7 @@ from confrere.arrays import Floats
 from confrere.data.cells import FEW, Coded
 from confrere.errors import InvalidData, InvalidParameter
 from confrere.kernel.guarantee import check_bound, check_positive
-from confrere.kernel.norms import L1, L2, Ball, Body, MeasuredRows, Norm, row_norms
+from confrere.kernel.noise import L1, L2, Ball, Body, MeasuredRows, Norm, row_norms
 from confrere.solver.row_blocks import BlockRows, Buffer, Engine, Sums, csr_view
 
 #: Rows that are scored at a time.

@@ -55,8 +55,8 @@ from confrere.data.encoding import SchemaEncoder
 from confrere.data.schema import PublicSchema
 from confrere.data.tables import Batch, RowTable, check_engine, coded, opened_engine
 from confrere.errors import InvalidData, InvalidParameter, PrivacyWarning
+from confrere.kernel.accountants import Labels as LabelArray
 from confrere.kernel.guarantee import Guarantee, added, check_bound, check_epsilon
-from confrere.kernel.losses import Labels as LabelArray
 from confrere.kernel.release import paying
 from confrere.ledger import Budget, Ledger, Receipt, default_ledger, payer
 from confrere.methods.design import AddRemove, Settings, design

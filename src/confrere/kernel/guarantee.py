@@ -20,7 +20,7 @@ from numbers import Real
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, cast
 
-from typing_extensions import TypeIs, override
+from typing_extensions import override
 
 from confrere.errors import CompositionError, InvalidParameter
 
@@ -189,14 +189,17 @@ def check_epsilon(value: object, name: str = "epsilon") -> float:
 
 
 def check_delta(value: object, name: str = "delta") -> float:
-    number = float(value) if _is_number(value) else -1.0
-    if not 0 <= number < 1:
+    if not 0 <= (number := _number(value)) < 1:
         raise InvalidParameter(f"{name} must be a number in [0, 1).")
     return number
 
 
-def _is_number(value: object) -> TypeIs[Real]:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def _number(value: object) -> float:
+    """Return a number as a double, in which all is computed; not a number what none holds."""
+    if type(value) is not bool and isinstance(value, Real):
+        with suppress(OverflowError):  # of whole numbers
+            return float(value)
+    return math.nan
 
 
 def check_bound(value: object, name: str, why: str = "") -> float:
@@ -207,11 +210,8 @@ def check_bound(value: object, name: str, why: str = "") -> float:
 
 
 def check_positive(value: object, name: str) -> float:
-    """Return ``value`` as a double, in which all is computed, if it is a number above zero."""
-    number = math.nan
-    with suppress(OverflowError):  # of whole numbers
-        number = float(value) if _is_number(value) else number
-    if not number > 0:
+    """Return ``value`` as a double if it is a number above zero."""
+    if not (number := _number(value)) > 0:
         raise InvalidParameter(f"{name} must be a number > 0 that a double holds.")
     return number
 

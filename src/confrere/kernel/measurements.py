@@ -26,6 +26,8 @@ from confrere.arrays import ClassRows, Floats
 from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.kernel.accountants import (
     Exposure,
+    Labels,
+    Loss,
     check_delta,
     gaussian_delta,
     gaussian_mu,
@@ -49,8 +51,7 @@ from confrere.kernel.guarantee import (
     check_relation,
     public_facts,
 )
-from confrere.kernel.losses import Labels, Logistic, Loss
-from confrere.kernel.norms import (
+from confrere.kernel.noise import (
     FARTHEST,
     L2,
     PROBABILITIES,
@@ -58,19 +59,17 @@ from confrere.kernel.norms import (
     HiddenSize,
     LatticeStep,
     Law,
+    Measurement,
     Norm,
     Pure,
-    Rows,
-    row_norms,
-)
-from confrere.kernel.streams import (
-    Measurement,
     RandomSource,
-    box_muller,
+    Rows,
     check_scale,
     discrete_laplace,
     integer_shares,
     l2_shares,
+    normals,
+    row_norms,
 )
 
 UNIT = 2.0**-53  #: Unit roundoff of double precision
@@ -80,11 +79,6 @@ HEADROOM = 1.5
 #: Of many parties at once scores are sums of two products, with twice the error of one: their
 #: tolerance is so many times the smallest.
 PARTY_ROOM = 2.0
-
-#: How a solver can fail; no rows in the ball make it, and no noise but one draw in 10^18.
-UNSOLVED = (ValueError, ArithmeticError)
-
-_LOGISTIC = Logistic()
 
 #: Numbers in a partition, about: work for tens of milliseconds.
 _PARTITION_ENTRIES = 2**24
@@ -122,7 +116,7 @@ def rounding_bound(
     *,
     row_norm: float,  # Public bound on the norm of every row
     weight_norm: float,  # Of the weights, or of their matrix, at which the gradient is computed
-    loss: Loss = _LOGISTIC,
+    loss: Loss,
 ) -> float:
     """Bound the length of the error of the computed gradient of the summed loss."""
     more = loss.n_scores if loss.n_scores > 1 else 0  # of normalising several
@@ -144,7 +138,7 @@ def smallest_tolerance(
     row_norm: float = 1.0,  # Bounds on norms: of a row, of ``linear``, of ``centre``
     linear_norm: float = 0.0,
     centre_norm: float = 0.0,
-    loss: Loss = _LOGISTIC,
+    loss: Loss,
 ) -> float:
     """Return the smallest tolerance that every data set of this shape can be certified at."""
     at_centre = n * (loss.start + max(2.0, loss.slope) * row_norm * centre_norm)
@@ -199,7 +193,7 @@ class Problem:
         def errors(scores: Floats, labels: Labels) -> Floats:
             return loss.residuals(scores.reshape(*shape, -1), labels).reshape(scores.shape)
 
-        return loss.tie.gathered(self.rows.pulled(self.labels, loss.tie.spread(W), errors))
+        return loss.gathered(self.rows.pulled(self.labels, loss.spread(W), errors))
 
     def rounding(self, W: Floats) -> Floats:
         """Bound the floating-point error of :meth:`gradient` at every row of ``W``."""
@@ -245,7 +239,7 @@ def certified(solver: Solver, problem: Problem, tolerance: float) -> Floats:
             proved = one.proved(W, tolerance)
         except InvalidData:  # rows that are not there any more, whatever they say
             raise
-        except UNSOLVED:
+        except (ValueError, ArithmeticError):  # of no rows in the ball, for all but far noise
             continue
         found[part][proved] = W[proved]
     return found
@@ -378,7 +372,7 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         if not all(block.norm.size > 0 for block in self.blocks):
             raise InvalidData("X needs at least one column.")
         for block in self.blocks:
-            check_centre(block.centre, self.loss.tie.shape(block.norm.size))
+            check_centre(block.centre, self.loss.weight_shape(block.norm.size))
         shared = "joint" if self.joint else "apart" if len(self.blocks) > 1 else "one"
         told = self.delta, self.loss.known_as()
         page, *_ = [theorem(shared, block.norm.leaf, *told) for block in self.blocks]
@@ -389,10 +383,6 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         if not keeps(rate, epsilon * (1 - SOLVER_SHARE), promise.delta, self.exposure):
             raise CalibrationError("noise of this rate does not keep the promise.")
         vars(self).update(promise=promise)
-
-    @property
-    def neighbours(self) -> Neighbours:
-        return relation_of(self.n_samples)
 
     @cached_property
     def exposure(self) -> Exposure:
@@ -409,11 +399,11 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         acts = []
         for k, block in enumerate(self.blocks):
             law: Law
-            size = math.prod(self.loss.tie.shape(block.norm.size))
+            size = math.prod(self.loss.weight_shape(block.norm.size))
             if self.delta:
                 law = Gaussian(sigmas[k], size)
             else:
-                norm = self.loss.tie.noised(block.norm)
+                norm = self.loss.noised(block.norm)
                 law = Pure(norm, self.rate * float(block.weight), size // norm.size)
             acts.append(Act(**vars(block), **same, law=law))
         return tuple(acts)
@@ -470,7 +460,7 @@ class Objective(Measurement[tuple[Sequence[Rows], Labels], list[Floats]]):
         self.loss.check_labels(y)
         for X, block in zip(rows, self.blocks, strict=True):
             block.norm.certify(X)
-            self.loss.tie.certify(X)
+            self.loss.check_rows(X)
         squares = np.sum([row_norms(X) ** 2 for X in rows], axis=0) if self.joint else np.zeros(1)
         if not squares.max(initial=0.0) <= 1:  # there may be no rows, and nobody is to know
             raise InvalidData("a row is longer than its groups' bound; clip the rows first.")
@@ -494,7 +484,7 @@ class Act(Columns):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.loss.tie.shape(self.norm.size)
+        return self.loss.weight_shape(self.norm.size)
 
     def problems(self, rows: RowSums, labels: object, linear: Floats) -> Problem:
         """Return what is minimised, once for every linear term; labels are where rows keep them."""
@@ -586,16 +576,13 @@ class Point(Measurement[Any, list[Floats]]):
 
     @cached_property
     def laws(self) -> tuple[Law, ...]:
-        laws: list[Law] = []
-        for part, price in zip(self.parts, self.prices, strict=True):
-            budget, delta = price * (1 - ROUNDING_SHARE), self.promise.delta
-            move = self.sensitivity * part.move
-            if delta:
-                sigma = move / math.sqrt(part.share) / self._gaussian[0]
-                laws.append(Gaussian(sigma, part.size))
-            else:
-                laws.append(Pure(L2(part.size), budget / move))
-        return tuple(laws)
+        moves = [self.sensitivity * part.move for part in self.parts]
+        each = zip(self.parts, self.prices, moves, strict=True)
+        if not self.promise.delta:
+            left = 1 - ROUNDING_SHARE
+            return tuple(Pure(L2(one.size), price * left / move) for one, price, move in each)
+        mu, _ = self._gaussian
+        return tuple(Gaussian(m / math.sqrt(p.share) / mu, p.size) for p, _, m in each)
 
     @cached_property
     def steps(self) -> tuple[LatticeStep, ...]:
@@ -894,11 +881,10 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
         own = stream.bound("sum", total, self.spacing)
         released = np.tile(total, (count, 1))
         # Every party draws its share; masks would cancel.
-        runs = max(1, _NUMBERS // (self.n_parties * self.size))
-        for first in range(0, count, runs):
-            block = released[first : first + runs]
-            shares = self._shares(len(block) * self.n_parties, own)
-            block += shares.reshape(len(block), self.n_parties, -1).sum(axis=1)
+        most, every = max(1, _NUMBERS // self.size), count * self.n_parties
+        for first in range(0, every, most):
+            whose = np.arange(first, min(first + most, every)) // self.n_parties
+            np.add.at(released, whose, self._shares(len(whose), own))
         return [self.decode(released.view(np.uint64))]
 
     def _named(
@@ -920,7 +906,7 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
         whole = source.bound("integer share", *law)
         steps = integer_shares(self.scale, self.size, self.parts, count, source=whole)
         if own:  # As for an output step: probabilities may be off by less than 1e-5, in floats.
-            alone = self.scale / self.floor * (1 + 1e-5)
+            alone = self.scale / self.floor * PROBABILITIES
             mine = source.bound("integer floor", *law, alone)
             steps += discrete_laplace(alone, (count, self.size), mine)
         if self.law == "integer":
@@ -936,7 +922,7 @@ class SecureSum(Measurement[Floats | Iterable[tuple[str, Vectors]], list[Floats]
 
     def _noise(self, rate: float, parts: int, count: int, source: RandomSource) -> Floats:
         if self.delta:
-            return 1 / rate / math.sqrt(parts) * box_muller(count, self.size, source=source)
+            return 1 / rate / math.sqrt(parts) * normals(self.size, count, source)
         return l2_shares(rate, self.size, parts, count, source=source)
 
 

@@ -29,17 +29,8 @@ from typing_extensions import override
 
 from confrere.errors import InvalidParameter, LedgerError, Unpaid
 from confrere.kernel.guarantee import Amount, Guarantee, SharedSums, Split, Unit, check_split
-from confrere.kernel.ledger import (
-    ONE_AT_A_TIME,
-    Origin,
-    Payment,
-    Receipt,
-    Store,
-    Terms,
-    canonical,
-    held,
-)
-from confrere.kernel.streams import Measurement, R, RandomSource, T
+from confrere.kernel.ledger import ONE_AT_A_TIME, Origin, Payment, Receipt, Store, Terms, held
+from confrere.kernel.noise import Measurement, R, RandomSource, T
 
 #: Who draws for what: a process, its thread, a ledger and a row of it.
 _UNDER_WAY: set[tuple[int, int, str, int]] = set()
@@ -56,7 +47,7 @@ def _own(ledger: object) -> Store:
 
 
 #: Of samplers and of what is hashed here; a test holds the words that it gives.
-_NOISE = "1"
+_NOISE = "2"
 
 
 def mac(key: bytes, *parts: bytes) -> bytes:
@@ -65,8 +56,13 @@ def mac(key: bytes, *parts: bytes) -> bytes:
     return hmac.digest(key, told, "sha256")
 
 
+class _OfOnePlace:
+    def __reduce__(self) -> NoReturn:
+        raise Unpaid("what was paid for is drawn in one place: it cannot be copied, saved or sent.")
+
+
 @final
-class NoiseKey:
+class NoiseKey(_OfOnePlace):
     """What a party's noise follows from: its secret, what is asked, and of which rows."""
 
     def __init__(self, secret: bytes, paid: Sequence[bytes], drawn: Sequence[bytes] = ()) -> None:
@@ -84,9 +80,6 @@ class NoiseKey:
 
     def of(self, number: int, purpose: str) -> bytes:
         return mac(self._key, str(number).encode(), purpose.encode())
-
-    def __reduce__(self) -> NoReturn:
-        raise Unpaid("a key of noise is good in one place.")
 
 
 def _told(found: object) -> list[bytes]:
@@ -109,7 +102,7 @@ def _counted_words(key: bytes, start: int, count: int) -> NDArray[np.uint64]:
     return words[start % 2 :].astype(np.uint64)
 
 
-class _Purse:
+class _Purse(_OfOnePlace):
     """What may still be drawn for a payment; once it has ended, the same bytes, or nothing."""
 
     def __init__(
@@ -243,7 +236,7 @@ class _Nothing(_Purse):
         self._begin(None)
 
 
-class _Paid(RandomSource):
+class _Paid(_OfOnePlace, RandomSource):
     """A source that a payment stands behind, or a simulation that keeps its books."""
 
     def __init__(self, purse: _Purse, simulation: RandomSource | None = None) -> None:
@@ -259,9 +252,6 @@ class _Paid(RandomSource):
     def stream(self, label: str, step: int) -> RandomSource:
         own = self._simulation
         return self if own is None else self._part(own.stream(label, step))
-
-    def __reduce__(self) -> NoReturn:
-        raise Unpaid("what was paid for is drawn in one place: it cannot be copied, saved or sent.")
 
 
 @final
@@ -287,9 +277,10 @@ class Ticket(_Paid):
             found = (self._simulation or stream).answer(made, rows, stream)
         finally:
             stream.end()  # whoever keeps it has nothing
-        if stream.key is not None and made.several is None:
+        book, payment = self._purse.store, self._purse.payment
+        if stream.key is not None and (payment is None or payment.sums is None):
             # The ledger holds what a draw gave before it is handed out: it gives nothing else.
-            digest, book = mac(stream.key, b"given", *_told(found)).hex(), self._purse.store
+            digest = mac(stream.key, b"given", *_told(found)).hex()
             assert book is not None  # who has a key has a charge
             if not book.note_model(self.receipt, digest, first=f"draw {stream.number} "):
                 told = "what was drawn for this charge was something else: other rows, another "
@@ -300,7 +291,7 @@ class Ticket(_Paid):
         self, guarantee: Guarantee, several: tuple[str, int] | None = None, purpose: str = ""
     ) -> _Drawn:
         self._purse.book(guarantee, several)
-        told = f"{purpose} {several} {canonical(guarantee.to_dict())}"  # with its theorem
+        told = f"{purpose} {several} {guarantee!r}"  # with its theorem
         return self._drawn("draw", told)
 
     def _drawn(self, kind: str, purpose: str) -> _Drawn:

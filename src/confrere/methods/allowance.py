@@ -23,14 +23,17 @@ from confrere.errors import CalibrationError, InvalidData, InvalidParameter
 from confrere.kernel.accountants import (
     Exposure,
     GaussianLoss,
+    Labels,
+    Logistic,
+    Loss,
     check_delta,
     corners,
     gaussian_mu,
     gaussian_sigmas,
     jacobian,
+    loss_of,
 )
 from confrere.kernel.guarantee import Neighbours, check_epsilon, exact
-from confrere.kernel.losses import Labels, Logistic, Loss, loss_of
 from confrere.kernel.measurements import (
     SOLVER_SHARE,
     Columns,
@@ -39,7 +42,7 @@ from confrere.kernel.measurements import (
     RowCount,
     exposed,
 )
-from confrere.kernel.norms import HiddenSize, Norm, Rows
+from confrere.kernel.noise import HiddenSize, Norm, Rows
 from confrere.solver.descent import Descent
 
 #: Ridge on the mean loss, or the public rule.
@@ -71,7 +74,7 @@ def problem(
     """Return what :data:`SOLVER` is asked of bounded rows; public terms are zero by default."""
     loss.check_labels(y)
     rows = SOLVER.rows(X)
-    nothing = np.zeros((1, math.prod(loss.tie.shape(rows.d))))
+    nothing = np.zeros((1, math.prod(loss.weight_shape(rows.d))))
     terms = (nothing if one is None else one.reshape(1, -1) for one in (linear, centre))
     return Problem(rows, rows.keep(y), loss, ridge, *terms)
 
@@ -238,8 +241,8 @@ def ridge_for(
     The variance of the noise over prior variance times curvature, and at least ``floor`` over what
     pays for the noise: at 2 the Jacobian costs nothing, or next to nothing with a delta.
     """
-    if allowed.loss.tie.shared:
-        size = math.prod(allowed.loss.tie.shape(size))
+    if allowed.loss.tied:
+        size = math.prod(allowed.loss.weight_shape(size))
     n_samples, budget, spread = allowed.records, share * allowed.budget, spread or size
     if n_samples < 1:
         raise InvalidData("X needs at least one row.")

@@ -21,13 +21,12 @@ from confrere.arrays import Floats
 from confrere.data.cells import Coded
 from confrere.data.encoding import SchemaEncoder
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import Labels as Labels
 from confrere.kernel.accountants import check_delta
 from confrere.kernel.guarantee import Guarantee, Neighbours, Split
 from confrere.kernel.ledger import Receipt
-from confrere.kernel.losses import Labels as Labels
 from confrere.kernel.measurements import Picked, RowCount, SecureSum
-from confrere.kernel.norms import HiddenSize
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import HiddenSize, RandomSource
 from confrere.ledger.compose import Apart
 from confrere.methods.plan import LabelledTable, Term
 from confrere.solver.row_blocks import Engine

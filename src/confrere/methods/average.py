@@ -22,8 +22,8 @@ from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates
 from confrere.data.encoding import SchemaEncoder
 from confrere.data.frame import BodyFrame, BoundedRows
 from confrere.errors import InvalidParameter
+from confrere.kernel.accountants import Loss, loss_of
 from confrere.kernel.guarantee import Guarantee, Neighbours, check_epsilon, check_positive
-from confrere.kernel.losses import Loss, loss_of
 from confrere.kernel.measurements import (
     TOLERANCE,
     Objective,
@@ -37,8 +37,7 @@ from confrere.kernel.measurements import (
     row_promise,
     smallest_tolerance,
 )
-from confrere.kernel.norms import L2
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import L2, RandomSource
 from confrere.methods.allowance import (
     LOSSES,
     SOLVER,
@@ -139,7 +138,7 @@ class Collaboration(ABC):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.loss.tie.shape(self.space.size)
+        return self.loss.weight_shape(self.space.size)
 
     @property
     def centre(self) -> Floats | None:
@@ -307,7 +306,7 @@ def noised_minimiser(
 ) -> Point:
     """Return noise on the minimiser: docs/proofs/output_perturbation.md."""
     check_positive(ridge, "ridge")
-    k, shape = loss.n_classes, loss.tie.shape(n_features)
+    k, shape = loss.n_classes, loss.weight_shape(n_features)
     check_centre(centre, shape)
     far = 0.0 if centre is None else float(np.linalg.norm(centre))
     how: dict[str, Any] = {"ridge": ridge, "centre_norm": far, "loss": loss}

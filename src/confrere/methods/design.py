@@ -23,9 +23,9 @@ from confrere.data.features import Form
 from confrere.data.frame import Clipping, Frame, GroupRows
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.losses import Logistic, loss_of
+from confrere.kernel.accountants import Logistic, loss_of
 from confrere.kernel.measurements import Columns, Objective
-from confrere.kernel.norms import L2, Ball, HiddenSize, Norm
+from confrere.kernel.noise import L2, Ball, HiddenSize, Norm
 from confrere.methods import stacks
 from confrere.methods.allowance import (
     APART,

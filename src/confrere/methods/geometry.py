@@ -29,7 +29,7 @@ from confrere.data.features import SPREAD, BodyBlock, Form, Number
 from confrere.data.frame import BodyFrame, Frame, l1_reach
 from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidParameter
-from confrere.kernel.norms import Body
+from confrere.kernel.noise import Body
 from confrere.methods.allowance import CURVATURE, LOG_ODDS, SEEN, Allowance, free_ridge
 from confrere.model import Model
 
@@ -385,8 +385,8 @@ class SchemaGeometry:
         factors = factors if constant else factors[:-1]
         bend = allowed.curvature or curvature_of(encoder.schema, allowed.loss.n_classes)
         body, ridge = choose_geometry(factors, allowed, bend, log_odds, self.leaf)
-        if constant and (tie := allowed.loss.tie).shared:  # levels have no more than is proved
-            body = replace(body, roots=(*body.roots[:-1], np.fmin(body.roots[-1], tie.share**0.5)))
+        if constant and (loss := allowed.loss).tied:  # levels have no more than is proved
+            body = replace(body, roots=(*body.roots[:-1], np.fmin(body.roots[-1], loss.share**0.5)))
         if self.leaf != "L1":
             return BodyFrame(body, ridge, encoder.norm, constant, turns)
         # Rows of sums of magnitudes up to one are shorter, and weights as much longer.

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from confrere.arrays import Floats
 from confrere.data.frame import BodyFrame, Frame
 from confrere.data.tables import watched
+from confrere.kernel.accountants import Labels, Loss
 from confrere.kernel.guarantee import Guarantee, Priced, PrivacyEvent
-from confrere.kernel.losses import Labels, Loss
 from confrere.kernel.measurements import Objective
-from confrere.kernel.norms import Body
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import Body, RandomSource
 from confrere.methods.allowance import LOG_ODDS, Allowance, Alpha, Near, ridge_for
 from confrere.methods.geometry import ExpectedArea, coordinate_variance
 from confrere.model import Facts, Linear, Link, Model

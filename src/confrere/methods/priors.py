@@ -31,7 +31,7 @@ from confrere.kernel.measurements import (
     relation_of,
     row_promise,
 )
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import RandomSource
 from confrere.ledger.compose import Then
 from confrere.methods.allowance import (
     DECLARED,

@@ -23,8 +23,7 @@ from confrere.data.grouping import PlannedGroups, SchemaGroups, check_importance
 from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.kernel.guarantee import Priced, Split
 from confrere.kernel.measurements import Act, Objective, RowCount, declared_count
-from confrere.kernel.norms import HiddenSize
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import HiddenSize, RandomSource
 from confrere.ledger.compose import Apart
 from confrere.methods.allowance import (
     APART,
@@ -255,7 +254,7 @@ class StackPlan(ModelPlan):
         return [self.model(k, w, factor) for k, w in enumerate(weights)]
 
     def model(self, k: int, weights: Floats, sharpness: float) -> LowLevelModel:
-        maps = self.maps
+        maps, law = self.maps, self.acts[k].law
         whole = isinstance(maps, PartRows)  # every part has the whole price
         coef, intercept = coefficients(lambda w: maps.coefficients(w, k), weights)
         return LowLevelModel(
@@ -265,7 +264,7 @@ class StackPlan(ModelPlan):
             intercept=float(intercept[0]) if weights.ndim == 1 else intercept,
             importance=float(self.importances[k]),
             epsilon=self.low[k].epsilon if whole else _share(self.low[0], k),
-            noise=self.acts[k].law.mean_length,
+            noise=(math.sqrt(law.size) if self.low[0].delta else law.size) / law.rate,
             baseline=self.baseline,
             sharpness=sharpness,
         )

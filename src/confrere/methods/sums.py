@@ -20,8 +20,8 @@ from confrere.arrays import ClassRows, Floats, coordinate_rounding, coordinates
 from confrere.data.encoding import SchemaEncoder, frequencies
 from confrere.data.frame import BodyFrame, WholeRows
 from confrere.errors import InvalidParameter, OperationRefused
+from confrere.kernel.accountants import Labels
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Labels
 from confrere.kernel.measurements import (
     Picked,
     SecureSum,
@@ -30,7 +30,7 @@ from confrere.kernel.measurements import (
     smallest_tolerance,
     some_rows,
 )
-from confrere.kernel.norms import Body
+from confrere.kernel.noise import Body
 from confrere.methods.allowance import SOLVER, intercept_of, problem
 from confrere.methods.asking import (
     Ask,
@@ -256,12 +256,11 @@ class GradientRounds(Sums):
 
     def message(self, X: Any, y: Labels, sizes: Sizes, weights: Floats | None = None) -> Floats:
         assert weights is not None
-        tie = self.loss.tie
         with np.errstate(over="ignore", invalid="ignore"):
-            found = X @ tie.spread(weights.reshape(1, -1)).T
+            found = X @ self.loss.spread(weights.reshape(1, -1)).T
             found = np.nan_to_num(found, nan=0.0, posinf=_HIGHEST, neginf=-_HIGHEST)
             pulls = row_products(self.loss.residuals(found.T[None], y)[0].T, X)
-        return coordinates(tie.gathered(pulls)[0].reshape(self.shape))
+        return coordinates(self.loss.gathered(pulls)[0].reshape(self.shape))
 
     def ridge(self, sizes: Sizes) -> Floats:
         """Return the best ridge of every weight, of all records together: ``1/(mu^2 h v)``."""
@@ -521,7 +520,7 @@ class Addend(AskedSum):
 
     def vector(self, X: Rows, y: Labels, picked: Picked | None = None) -> Floats:
         rows = self.plan.bounded(X)
-        self.plan.loss.tie.certify(rows)
+        self.plan.loss.check_rows(rows)
         if picked is not None:
             rows, y = some_rows(rows, y, picked(self.sizes.count(len(y)), len(y)))
         return self.plan.message(rows, y, self.sizes, self.weights)

@@ -38,7 +38,7 @@ from confrere.arrays import (
 from confrere.data.cells import encode_labels
 from confrere.data.frame import Frame, into_ball
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import check_delta, theorem
+from confrere.kernel.accountants import check_delta, loss_of, theorem
 from confrere.kernel.guarantee import (
     FACTS,
     FLOATS,
@@ -49,7 +49,6 @@ from confrere.kernel.guarantee import (
     check_bound,
     check_epsilon,
 )
-from confrere.kernel.losses import loss_of
 from confrere.kernel.measurements import (
     TOLERANCE,
     Part,
@@ -59,8 +58,7 @@ from confrere.kernel.measurements import (
     smallest_tolerance,
     sum_assumptions,
 )
-from confrere.kernel.norms import certify_rows
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import RandomSource, certify_rows
 from confrere.methods.allowance import SOLVER, Alpha, problem
 from confrere.methods.asking import MANY, Ask, Asked, Protocol, Told, Tries, drive, party_codes
 from confrere.methods.plan import LabelledTable, Names, Plan, Target, Term, linear_model
@@ -1321,7 +1319,7 @@ class MultipartyPlan(Plan[tuple[Linear, Floats | None]]):
             each = map(np.asarray, local_ballots(data, plan.auxiliary, self.local, self.on_faulty))
         elif plan.votes:
             # Who is left out keeps a place: weights of zero tie, and vote for the first class.
-            nothing = np.zeros(loss_of(plan.n_classes).tie.shape(plan.frame.size))
+            nothing = np.zeros(loss_of(plan.n_classes).weight_shape(plan.frame.size))
             while some := list(islice(each, BALLOT)):
                 W = np.array([nothing if own is None else own for own in some])
                 total += count_votes(W, plan.rows)

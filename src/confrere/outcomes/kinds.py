@@ -14,7 +14,7 @@ from confrere.arrays import Floats
 from confrere.data.cells import Container, as_cells, column_names, is_table, read_numbers, refuse
 from confrere.data.features import Outcome, Real
 from confrere.errors import InvalidData
-from confrere.kernel.losses import Loss
+from confrere.kernel.accountants import Loss
 from confrere.methods.geometry import JACOBIAN
 from confrere.methods.plan import Target
 from confrere.model.models import Link

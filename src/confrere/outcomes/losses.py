@@ -13,8 +13,7 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import join
-from confrere.kernel.losses import Labels, Loss, Move
+from confrere.kernel.accountants import Labels, Loss, Move, join
 
 
 @dataclass(frozen=True)

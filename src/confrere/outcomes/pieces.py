@@ -17,9 +17,8 @@ from typing_extensions import override
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
-from confrere.kernel.accountants import join
-from confrere.kernel.losses import Labels, Loss, Move
-from confrere.kernel.norms import L2, Body, Norm, Rows, Tie
+from confrere.kernel.accountants import Labels, Loss, Move, join
+from confrere.kernel.noise import L2, Body, Norm, Rows
 
 #: The least time, and the least end of a piece, of the longest.
 FIRST = 2.0**-20
@@ -30,13 +29,40 @@ MOST_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class Levels(Tie):
-    """To weights ``(b, a_1 .. a_J)`` belongs the vector ``(b, a_j)`` of every piece of time."""
+class PiecewiseExponential(Loss):
+    """Minus the log likelihood of a time and what ended it, the expected events capped.
 
-    shared = True
+    To weights ``(b, a_1 .. a_J)`` belongs the vector ``(b, a_j)`` of every piece of time.
+    A label is a time, up to the end of the last piece, below zero if no event ended it. The last
+    column of a row is the constant that levels are counted in. Hazards are per length of all
+    pieces.
+    """
+
+    ends: tuple[float, ...]  #: Where pieces of time end
+    share: float = 0.16  #: ``k^2``: what the constant may have of a row's squared length
+    cap: float = 1.0  #: ``c``: beyond so many expected events the loss grows like a logarithm
+    tied = True
+
+    def __post_init__(self) -> None:
+        rising = all(a < b < math.inf for a, b in pairwise(self.ends))
+        several = len(self.ends) > 1
+        if not several or not rising or not self.ends[0] >= FIRST * self.ends[-1] > 0:
+            raise InvalidParameter(
+                "ends of pieces must be two finite numbers that rise, or more, far from 0."
+            )
+        if not 1 <= self.cap < math.inf:
+            raise InvalidParameter("cap must be a finite number from 1 on.")
+        if not 0 < self.share <= MOST_SHARE:
+            raise InvalidParameter(f"share must be above 0 and at most {MOST_SHARE}.")
+        pieces, cap = len(self.ends), float(self.cap)
+        vars(self).update(n_scores=pieces, rank=pieces, reach=cap, slope=cap + 1)
+        # Nobody is in a piece for less than the last place of the time when the first ends.
+        # Three times the residuals and the curvature: what is divided by a sum is rounded twice.
+        vars(self).update(bend=cap, stiffness=3 * cap, pull=3 * cap + 1)
+        vars(self).update(start=1 + 74 * math.log(2))
 
     @override
-    def shape(self, size: int) -> tuple[int, ...]:
+    def weight_shape(self, size: int) -> tuple[int, ...]:
         return (size - 1 + self.n_scores,)
 
     @override
@@ -55,7 +81,7 @@ class Levels(Tie):
     @override
     def noised(self, norm: Norm) -> Norm:
         if not isinstance(norm, Body):
-            return L2(*self.shape(norm.size))
+            return L2(*self.weight_shape(norm.size))
         # Levels are one cross-polytope, with half of the noise's rate.
         groups = sorted({*norm.groups[:-1]})
         shares = np.array([norm.shares[g] for g in groups])
@@ -66,43 +92,10 @@ class Levels(Tie):
         )
 
     @override
-    def certify(self, rows: Rows) -> None:
+    def check_rows(self, rows: Rows) -> None:
         last = np.abs(rows @ np.eye(rows.shape[1])[:, -1:])  # type: ignore[operator]
         if not np.max(last, initial=0.0) <= math.sqrt(self.share):
             raise InvalidData("the last column of X must be the constant of the pieces.")
-
-
-@dataclass(frozen=True)
-class PiecewiseExponential(Loss):
-    """Minus the log likelihood of a time and what ended it, the expected events capped.
-
-    A label is a time, up to the end of the last piece, below zero if no event ended it. The last
-    column of a row is the constant that levels are counted in. Hazards are per length of all
-    pieces.
-    """
-
-    ends: tuple[float, ...]  #: Where pieces of time end
-    share: float = 0.16  #: ``k^2``: what the constant may have of a row's squared length
-    cap: float = 1.0  #: ``c``: beyond so many expected events the loss grows like a logarithm
-
-    def __post_init__(self) -> None:
-        rising = all(a < b < math.inf for a, b in pairwise(self.ends))
-        several = len(self.ends) > 1
-        if not several or not rising or not self.ends[0] >= FIRST * self.ends[-1] > 0:
-            raise InvalidParameter(
-                "ends of pieces must be two finite numbers that rise, or more, far from 0."
-            )
-        if not 1 <= self.cap < math.inf:
-            raise InvalidParameter("cap must be a finite number from 1 on.")
-        if not 0 < self.share <= MOST_SHARE:
-            raise InvalidParameter(f"share must be above 0 and at most {MOST_SHARE}.")
-        pieces, cap = len(self.ends), float(self.cap)
-        vars(self).update(n_scores=pieces, tie=Levels(pieces, self.share))
-        vars(self).update(rank=pieces, reach=cap, slope=cap + 1)
-        # Nobody is in a piece for less than the last place of the time when the first ends.
-        # Three times the residuals and the curvature: what is divided by a sum is rounded twice.
-        vars(self).update(bend=cap, stiffness=3 * cap, pull=3 * cap + 1)
-        vars(self).update(start=1 + 74 * math.log(2))
 
     @property
     def extreme_labels(self) -> Labels:

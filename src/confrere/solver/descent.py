@@ -24,7 +24,7 @@ from scipy.linalg.lapack import dposv, dtrtri
 from scipy.sparse.linalg import LinearOperator, cg
 
 from confrere.arrays import Floats
-from confrere.kernel.losses import Labels, Logistic, Loss, shares_of
+from confrere.kernel.accountants import Labels, Logistic, Loss, shares_of
 from confrere.kernel.measurements import Problem, gradient_bounds, smallest_tolerance
 from confrere.solver.row_blocks import Block, SolverRows, Sums
 
@@ -142,11 +142,11 @@ class _Objective:
         K, loss = self.scores, self.problem.loss
 
         def product(v: Floats) -> Floats:
-            both = loss.tie.spread(np.stack([w, v]))
+            both = loss.spread(np.stack([w, v]))
 
             def work(block: Block, y: Labels) -> Sums:
                 t = block.times(both)
-                return (loss.tie.gathered(block.pull(Curved(loss).bent(t[:K], t[K:], y)))[0],)
+                return (loss.gathered(block.pull(Curved(loss).bent(t[:K], t[K:], y)))[0],)
 
             (total,) = self.rows.sum(self.problem.labels, work)
             return np.asarray(self.scale * total + self.problem.ridge * v)
@@ -181,7 +181,7 @@ class _Objective:
         W = W[:: -(-len(W) // 8)]  # a few points show the average
         K, rows, scale = self.scores, self.rows, self.scale
         loss = self.problem.loss
-        stacked = loss.tie.spread(W)
+        stacked = loss.spread(W)
 
         def weigh(block: Block, y: Labels) -> Floats:
             t = block.times(stacked).reshape(len(W), K, -1)
@@ -190,10 +190,10 @@ class _Objective:
         labels, ridge = self.problem.labels, self.problem.ridge
         if K * rows.d**2 > _GRAM_ENTRIES:
             (squares,) = rows.sum(labels, lambda block, y: (block.squares(weigh(block, y)),))
-            return self._within_classes(_diagonal_inverse(loss.tie.gathered(squares) + ridge))
+            return self._within_classes(_diagonal_inverse(loss.gathered(squares) + ridge))
         (grams,) = rows.sum(labels, lambda block, y: (block.gram(weigh(block, y)),))
-        if loss.tie.shared:
-            tie = loss.tie.spread(np.eye(W.shape[1])).reshape(-1, K, rows.d).swapaxes(0, 1)
+        if loss.tied:
+            tie = loss.spread(np.eye(W.shape[1])).reshape(-1, K, rows.d).swapaxes(0, 1)
             grams = (tie @ grams @ tie.mT).sum(axis=0, keepdims=True)
         diagonals = np.einsum("kii->ki", grams)  # a view
         diagonals += ridge
@@ -214,7 +214,7 @@ class _Objective:
             differs = within(G - shared)
             return differs - common(differs) + shared / ridge
 
-        return within if K == 1 or self.problem.loss.tie.shared else apart
+        return within if K == 1 or self.problem.loss.tied else apart
 
     @property
     def hessian_passes(self) -> float:

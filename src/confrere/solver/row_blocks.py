@@ -20,7 +20,7 @@ from scipy import sparse
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData
-from confrere.kernel.losses import Labels
+from confrere.kernel.accountants import Labels
 from confrere.kernel.measurements import block_rows, partition_rows
 
 Matrix: TypeAlias = "NDArray[np.float64] | NDArray[np.float32] | sparse.csr_array | BlockRows"

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidParameter
-from confrere.kernel.losses import Logistic, Softmax
+from confrere.kernel.accountants import Logistic, Softmax
 from confrere.kernel.measurements import Problem, rounding_bound, smallest_tolerance
 from confrere.solver.row_blocks import SolverRows
 from confrere_research.as_printed.minimiser import minimise
@@ -41,13 +41,9 @@ def test_the_certificate_is_true(n, d, alpha, noise, cap, moved, seed):
     ridge = n * 10**alpha
     b = 10**noise * rng.standard_normal(d)
     u = 3.0 * moved * rng.standard_normal(d)
-    tolerance = max(
-        1e-9,
-        1.001
-        * smallest_tolerance(
-            n, d, ridge=ridge, linear_norm=np.linalg.norm(b), centre_norm=np.linalg.norm(u)
-        ),
-    )
+    sizes = {"linear_norm": np.linalg.norm(b), "centre_norm": np.linalg.norm(u)}
+    smallest = smallest_tolerance(n, d, ridge=ridge, loss=Logistic(cap), **sizes)
+    tolerance = max(1e-9, 1.001 * smallest)
     w = minimise(X, y, Logistic(cap), ridge=ridge, linear=b, centre=u, tolerance=tolerance)
     truth = exact_gradient(X, y, w, ridge=ridge, linear=b, centre=u, cap=cap)
     assert np.sqrt(truth @ truth) <= tolerance
@@ -86,7 +82,8 @@ def test_rounding_stays_below_its_bound(adversary, one_class):
     objective = Problem(linear=zero, centre=zero, **facts)
     computed = objective.gradient(w[None])[0]
     error = np.linalg.norm((computed - exact_gradient(X, y, w, ridge=0.0)).astype(float))
-    bound = rounding_bound(*X.shape, row_norm=1.0, weight_norm=float(np.linalg.norm(w)))
+    sizes = {"row_norm": 1.0, "weight_norm": float(np.linalg.norm(w))}
+    bound = rounding_bound(*X.shape, **sizes, loss=Logistic())
     assert 0 < error <= bound
     assert objective.rounding(w[None])[0] >= bound
 
@@ -107,16 +104,14 @@ def test_rounding_of_the_softmax_stays_below_its_bound():
         e = np.exp(t - t.max(axis=0))
         truth = (e / e.sum(axis=0) - (codes == np.arange(K)[:, None])) @ X.astype(EXTENDED)
         error = np.linalg.norm((computed - truth).astype(float))
-        bound = rounding_bound(
-            n, d, row_norm=1.0, weight_norm=float(np.linalg.norm(W)), loss=Softmax(K)
-        )
-        assert 0 < error <= bound
+        sizes = {"row_norm": 1.0, "weight_norm": float(np.linalg.norm(W))}
+        assert 0 < error <= rounding_bound(n, d, loss=Softmax(K), **sizes)
 
 
 def test_what_rounding_could_hide_is_refused_before_the_rows_are_read():
     unread = np.full((50, 3), np.nan)
     y = np.ones(50)
-    smallest = smallest_tolerance(50, 3, ridge=1.0)
+    smallest = smallest_tolerance(50, 3, ridge=1.0, loss=Logistic())
     with pytest.raises(InvalidParameter, match="use at least"):
         minimise(unread, y, ridge=1.0, tolerance=0.99 * smallest)
     with pytest.raises(InvalidParameter, match="use at least"):

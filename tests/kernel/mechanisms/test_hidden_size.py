@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from confrere.data.frame import Frame
-from confrere.kernel.losses import loss_of
-from confrere.kernel.norms import HiddenSize
+from confrere.kernel.accountants import loss_of
+from confrere.kernel.noise import HiddenSize
 from confrere.methods.average import NoisedMinimiser, Weights
 from confrere.simulation import SeededSource
 from confrere_federation.parties.requests import request_for

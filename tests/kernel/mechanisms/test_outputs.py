@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from confrere.errors import InvalidData
-from confrere.kernel.losses import loss_of
-from confrere.kernel.norms import LatticeStep
+from confrere.kernel.accountants import loss_of
+from confrere.kernel.noise import LatticeStep
 from confrere.methods.average import noised_coefficients, noised_minimiser
 from confrere.simulation import SeededSource
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from confrere.data.frame import GroupRows, into_ball
 from confrere.errors import InvalidData
-from confrere.kernel.norms import certify_rows, row_norms
+from confrere.kernel.noise import certify_rows, row_norms
 
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 5))
 anything = arrays(

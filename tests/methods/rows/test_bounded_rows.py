@@ -7,7 +7,7 @@ import pytest
 
 from confrere.data.frame import BoundedRows
 from confrere.errors import InvalidData
-from confrere.kernel.norms import MeasuredRows, certify_rows
+from confrere.kernel.noise import MeasuredRows, certify_rows
 from confrere.solver.row_blocks import BlockRows
 
 

@@ -8,6 +8,7 @@ import pytest
 from confrere.data.cells import FEW, PACKED, Coded, stored, sub_rows
 from confrere.data.frame import Body, BodyFrame, BoundedRows, coded_steps
 from confrere.errors import InvalidData
+from confrere.kernel.accountants import Logistic
 from confrere.kernel.measurements import _additions, rounding_bound
 
 SIZES = [3, 1003, 2, 17, 5, 300, 4, 2, 2, 40]
@@ -51,7 +52,7 @@ def test_the_error_of_a_sum_is_within_the_certificate():
     norm = float(np.linalg.norm(written, axis=1).max())
     weights = np.random.default_rng(2).uniform(-1, 1, (1, len(written)))
     exact = [math.fsum((weights[0] * column).tolist()) for column in written.T]
-    bound = rounding_bound(*written.shape, row_norm=norm, weight_norm=0.0)
+    bound = rounding_bound(*written.shape, row_norm=norm, weight_norm=0.0, loss=Logistic())
     assert np.linalg.norm(rows.pull(weights)[0] - exact) <= bound
 
 

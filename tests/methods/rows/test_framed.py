@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from confrere.data.frame import Frame
-from confrere.kernel.losses import Logistic
+from confrere.kernel.accountants import Logistic
 from confrere.kernel.measurements import Problem, rounding_bound
-from confrere.kernel.norms import certify_rows
+from confrere.kernel.noise import certify_rows
 from confrere.solver.row_blocks import SolverRows
 
 EXTENDED = np.longdouble

@@ -17,7 +17,7 @@ from confrere.data.schema import PublicSchema
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Guarantee, Neighbours
 from confrere.kernel.measurements import Picked, Point, SecureSum
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import RandomSource
 from confrere.methods.asking import (
     Arrays,
     Ask,

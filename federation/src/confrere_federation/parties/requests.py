@@ -34,7 +34,7 @@ from confrere.data.schema import PublicSchema
 from confrere.data.tables import opened_engine
 from confrere.errors import InvalidMessage, OperationRefused
 from confrere.kernel.measurements import Objective, Point, SecureSum
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import RandomSource
 from confrere.methods import average, votes
 from confrere.methods.asking import Arrays, Asked, Size, Told
 from confrere.methods.priors import PriorCheck

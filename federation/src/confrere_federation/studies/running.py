@@ -51,7 +51,7 @@ from confrere.errors import (
 )
 from confrere.files import write_new
 from confrere.kernel.guarantee import Guarantee, at_least, at_most, exact, minus, plus
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import RandomSource
 from confrere.ledger import Account, ChargeApproval, Decision, Ledger, LedgerReader, Limit, Receipt
 from confrere.ledger.compose import Together
 from confrere.ledger.witness import check_source, keep_source

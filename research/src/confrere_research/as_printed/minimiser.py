@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from confrere.arrays import Floats
 from confrere.errors import InvalidData, InvalidParameter
+from confrere.kernel.accountants import Logistic, Loss
 from confrere.kernel.guarantee import check_bound, check_positive
-from confrere.kernel.losses import Logistic, Loss
 from confrere.kernel.measurements import Problem
 from confrere.solver.descent import Descent
 from confrere.solver.row_blocks import Matrix, SolverRows

@@ -26,9 +26,10 @@ from sklearn.metrics import roc_auc_score
 
 from confrere.arrays import Floats
 from confrere.data.frame import Groups
+from confrere.kernel.accountants import Logistic
 from confrere.kernel.guarantee import check_epsilon, check_positive
 from confrere.kernel.measurements import smallest_tolerance
-from confrere.kernel.norms import row_norms
+from confrere.kernel.noise import row_norms
 from confrere_research.as_printed.minimiser import minimise
 
 
@@ -121,11 +122,10 @@ def solve(
     X: Floats, y: Floats, *, ridge: float, noise: Floats, centre: Floats | None = None
 ) -> Floats:
     """Return the minimiser of the perturbed objective of rows with norm at most 1."""
+    far = 0.0 if centre is None else float(np.linalg.norm(centre))
+    length = float(np.linalg.norm(noise))
     tolerance = 4 * smallest_tolerance(
-        *X.shape,
-        ridge=ridge,
-        linear_norm=float(np.linalg.norm(noise)),
-        centre_norm=0.0 if centre is None else float(np.linalg.norm(centre)),
+        *X.shape, ridge=ridge, linear_norm=length, centre_norm=far, loss=Logistic()
     )
     return minimise(X, y, ridge=ridge, linear=noise, centre=centre, tolerance=max(1e-6, tolerance))
 

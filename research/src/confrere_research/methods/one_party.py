@@ -18,7 +18,7 @@ from confrere.estimators import (
     SampleStackingClassifier,
     designed,
 )
-from confrere.kernel.losses import Logistic
+from confrere.kernel.accountants import Logistic
 from confrere.methods.allowance import Allowance, ridge_for
 from confrere_research.as_printed.regression import Score, fit_plr, tuned
 from confrere_research.as_printed.stacking import fit_pst_f, fit_pst_s

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from confrere.arrays import Floats, sum_zero_basis
 from confrere.assurance.audit.densities import log_det, norms_of, pull
+from confrere.kernel.accountants import Labels, Logistic, Loss
 from confrere.kernel.guarantee import Neighbours
-from confrere.kernel.losses import Labels, Logistic, Loss
-from confrere.kernel.norms import L1, L2, Body, Norm
+from confrere.kernel.noise import L1, L2, Body, Norm
 from confrere.methods.allowance import SOLVER
 
 #: How far the wrong class leads at the changed records: the Jacobian counts most at small ones.
@@ -69,7 +69,7 @@ class Comparison:
         w, sides = np.ravel(self.w), list(self.sides())
         apart = np.subtract(*[pull(loss, w, X, y) for X, y in sides])
         one, other = (log_det(loss, w, X, y, ridge) for X, y in sides)
-        noise = loss.tie.noised(norm or L2(len(self.first)))
+        noise = loss.noised(norm or L2(len(self.first)))
         moved = rho * float(norms_of(noise, apart.reshape(-1, noise.size)).sum())
         return moved + one - other, moved + other - one
 
@@ -193,7 +193,7 @@ def _person_cases(
 ) -> Iterator[Comparison]:
     """Yield persons of every label, at scores that the loss says are the worst and at random."""
     scores = 2 * np.random.default_rng(seed).normal(size=(draws, loss.n_scores))
-    rows, labels = persons(norm, loss.tie.share), loss.extreme_labels
+    rows, labels = persons(norm, loss.share), loss.extreme_labels
     ends = [(None, None)] if change is Neighbours.ADD_REMOVE else list(product(rows, labels))
     for at, label, (row, end) in product([*loss.extreme_scores, *scores], labels, ends):
         w = np.append(np.zeros(norm.size - 1), at / rows[0, -1])

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from confrere.arrays import Floats, coordinates
-from confrere.kernel.losses import Labels, Loss
+from confrere.kernel.accountants import Labels, Loss
 from confrere.kernel.measurements import Act, Objective, Point, SecureSum
-from confrere.kernel.norms import L1, L2, Body, Gaussian, LatticeStep, Law, Norm, Pure
+from confrere.kernel.noise import L1, L2, Body, Gaussian, LatticeStep, Law, Norm, Pure
 from confrere.methods.allowance import SOLVER
 from confrere.methods.plan import Term
 
@@ -48,14 +48,14 @@ def bends(loss: Loss, scores: Floats, labels: Labels) -> Floats:
 
 def pull(loss: Loss, w: Floats, X: Floats, y: Labels) -> Floats:
     """Return the gradient of the summed losses at weights, all of them in a row."""
-    scores = np.array((loss.tie.spread(w[None]) @ X.T)[None], dtype=np.float64)
-    return np.asarray(loss.tie.gathered(loss.residuals(scores, y)[0] @ X)[0])
+    scores = np.array((loss.spread(w[None]) @ X.T)[None], dtype=np.float64)
+    return np.asarray(loss.gathered(loss.residuals(scores, y)[0] @ X)[0])
 
 
 def log_det(loss: Loss, w: Floats, X: Floats, y: Labels, ridge: float) -> float:
     """Return that of the Hessian of the summed losses and the ridge."""
-    tie = loss.tie.spread(np.eye(w.size)).reshape(w.size, -1, X.shape[1])
-    curved = bends(loss, X @ loss.tie.spread(w[None]).T, y)
+    tie = loss.spread(np.eye(w.size)).reshape(w.size, -1, X.shape[1])
+    curved = bends(loss, X @ loss.spread(w[None]).T, y)
     hessian = np.einsum("nab,ni,nj->aibj", curved, X, X, optimize=True)
     hessian = np.tensordot(np.tensordot(tie, hessian), tie, axes=((1, 2), (1, 2)))
     _, found = np.linalg.slogdet(hessian + ridge * np.eye(w.size))

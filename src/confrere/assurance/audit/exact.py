@@ -25,7 +25,7 @@ from confrere.assurance.audit.pairs import Pair, as_pairs, worst_pairs
 from confrere.errors import InvalidParameter
 from confrere.kernel.guarantee import Neighbours
 from confrere.kernel.measurements import TOLERANCE, Act, Objective
-from confrere.kernel.norms import L2, Gaussian, row_norms
+from confrere.kernel.noise import L2, Gaussian, row_norms
 from confrere.methods.allowance import SOLVER
 from confrere.methods.priors import PriorCheck
 from confrere.simulation import SeededSource
@@ -101,7 +101,7 @@ def _audit_estimator(target: Any, pairs: list[Pair], draws: int, seed: int) -> I
 def _audit_objective(mechanism: Objective, **drawn: int) -> ExactAudit:
     """Sum each block's worst case, in one direction, over several ways to share a row's length."""
     generator = np.random.default_rng(drawn["seed"])
-    acts = mechanism.acts
+    acts, change = mechanism.acts, mechanism.promise.neighbours
     lengths = [np.ones(len(acts))]
     if mechanism.joint:
         tried = [np.array([block.weight for block in mechanism.blocks]), *np.eye(len(acts))]
@@ -111,18 +111,18 @@ def _audit_objective(mechanism: Objective, **drawn: int) -> ExactAudit:
     for each in lengths:
         pairs = [(act, float(length)) for act, length in zip(acts, each, strict=True) if length > 0]
         if mechanism.delta:
-            moves = [gaussian_move(act, mechanism.neighbours, length) for act, length in pairs]
+            moves = [gaussian_move(act, change, length) for act, length in pairs]
             moved = gaussian_epsilon(math.hypot(*moves), mechanism.delta)
             worst = max(worst, moved, _score_epsilon(mechanism))
             continue
         found = [
-            _pure_loss(act, len(acts) > 1, change=mechanism.neighbours, length=length, **drawn)
+            _pure_loss(act, len(acts) > 1, change=change, length=length, **drawn)
             for act, length in pairs
         ]
         worst = max(worst, math.fsum(found))
     kind = "extreme residuals" if mechanism.delta else "constructed neighbours"
     several = f" in {len(acts)} groups" if len(acts) > 1 else ""
-    return ExactAudit(worst, mechanism.epsilon, f"{kind}{several}, {mechanism.neighbours}")
+    return ExactAudit(worst, mechanism.epsilon, f"{kind}{several}, {mechanism.promise.neighbours}")
 
 
 def _pure_loss(act: Act, several: bool, **known: Any) -> float:
@@ -161,7 +161,7 @@ def gaussian_move(
     pairs = list(zip(labels, labels, strict=True)) if scores == 1 else [(0, 0)]
     person = scores > 1 and not act.loss.n_classes
     if person:  # all events are expected at the end: one lives to it, and one's event is before
-        alike = persons(act.norm, act.loss.tie.share)[0]
+        alike = persons(act.norm, act.loss.share)[0]
         pairs = [(labels[-1], labels[-2])] + [(labels[-1], labels[-1])] * (d > 2)
     most, lead = 0.0, 60.0 + 4 * float(np.linalg.norm(draws, axis=1).max())
     for score, told in itertools.product((-lead, 0.0, lead), pairs):
@@ -204,7 +204,7 @@ def _score_epsilon(mechanism: Objective) -> float:
             noise = -(g + act.ridge * score)
             density = width * (act.ridge + h) * stats.norm.pdf(noise, scale=sigma)
             for end in (g.min(), g.max()):
-                v = g + (end if mechanism.neighbours is Neighbours.REPLACE_ONE else 0.0)
+                v = g + (end if mechanism.promise.neighbours is Neighbours.REPLACE_ONE else 0.0)
                 found.append((density, (noise + v / 2) * v / sigma**2, h))
     density, lost, bent = (np.array(each) for each in zip(*found, strict=True))
     lost += np.log1p(bent / act.ridge)

@@ -19,8 +19,7 @@ from confrere.arrays import Floats
 from confrere.assurance.audit.densities import densities
 from confrere.assurance.audit.estimator import prepared
 from confrere.assurance.audit.pairs import Pair, as_pairs, worst_pairs
-from confrere.kernel.norms import LatticeStep
-from confrere.kernel.streams import RandomSource
+from confrere.kernel.noise import LatticeStep, RandomSource
 from confrere.methods.plan import Term
 
 #: Draws are tried this often; the one that makes the integer noise then this often.
