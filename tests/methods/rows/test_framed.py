@@ -81,5 +81,5 @@ def test_rounding_of_the_gradient_stays_below_its_bound(csr, far):
     e = np.exp(-np.abs(t))
     truth = -(y * (np.where(t > 0, e, 1) / (1 + e))) @ rows
     error = np.linalg.norm((computed - truth).astype(float))
-    bound = rounding_bound(6000, 9, row_norm=1.0, weight_norm=float(np.linalg.norm(w)))
-    assert 0 < error <= bound
+    sizes = {"row_norm": 1.0, "weight_norm": float(np.linalg.norm(w))}
+    assert 0 < error <= rounding_bound(6000, 9, loss=Logistic(), **sizes)
