@@ -82,8 +82,8 @@ def apart(kind: str, X: Any, y: Any, coef: Any, ends: Any) -> float:
     long = float(np.linalg.norm(rows, axis=1).max()) * (1 + 1e-9)
     if kind == "times":
         pieces = len(ends)
-        made = problem(rows / long, y, PiecewiseExponential(tuple(ends), 0.5, 1e3), 1e-9)
-        own = SOLVER.solve(made, 1e-7)[0] / long
+        made = problem(rows / long, y, PiecewiseExponential(tuple(ends), 0.5, 1e3), 1e-6)
+        own = SOLVER.solve(made, 1e-4)[0] / long
         shared, levels = own[:-pieces], own[-pieces:]
         theirs = sd * coef[:-pieces], coef[-pieces:] + mean @ coef[:-pieces]
         gaps = rows[:, :-1] @ (shared - theirs[0]), levels - theirs[1]
@@ -94,7 +94,7 @@ def apart(kind: str, X: Any, y: Any, coef: Any, ends: Any) -> float:
     else:
         half, middle = 1.0, 0.0
         loss, labels = Poisson(100.0, 200.0), np.column_stack([y, np.zeros(len(y))])
-    own = SOLVER.solve(problem(rows / long, labels, loss, 1e-9), 1e-7)[0] / long
+    own = SOLVER.solve(problem(rows / long, labels, loss, 1e-9), 1e-5)[0] / long
     said = half * (rows @ own) + middle
     return float(np.abs(said - np.column_stack([np.ones(len(X)), X]) @ coef).max())
 
