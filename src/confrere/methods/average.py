@@ -571,7 +571,9 @@ def noised_coefficients(
     off_m = 2 * lengths[1] * rounding / moves[1]
     together = 1.0  # one row alone moves both as far as it can
     if relation_of(n_samples) is Neighbours.REPLACE_ONE:
-        together = (joint_gaussian_move if delta else joint_move)(linear_share)
+        angle = worst_angle(linear_share)
+        together = shares[0] * math.sin(angle / 2) + shares[1] * math.sin(angle)
+        together = joint_gaussian_move(linear_share) if delta else together
     # Moves of v and M, each over its own largest, by their shares; with a delta their squares.
     off = math.hypot(off_v, off_m) if delta else linear_share * off_v + shares[1] * off_m
     sizes = n_features * (n_classes - 1), n_features * (n_features + 1) // 2
@@ -600,8 +602,7 @@ def noised_coefficients(
     )
 
 
-def part_lengths(n_classes: int) -> tuple[float, float]:
-    k = n_classes
+def part_lengths(k: int) -> tuple[float, float]:
     return (1 / 2, 1 / 8) if k == 2 else (math.sqrt(1 - 1 / k), 1 / (2 * k))
 
 
@@ -617,11 +618,6 @@ def worst_angle(share: float) -> float:
     """Return where ``s sin(t/2) + (1-s) sin t`` is largest: ``4 (1-s) c^2 + s c = 2 (1-s)``."""
     rest = 1 - share
     return 2 * math.acos(4 * rest / (share + math.sqrt(share**2 + 32 * rest**2)))
-
-
-def joint_move(share: float) -> float:
-    angle = worst_angle(share)
-    return share * math.sin(angle / 2) + (1 - share) * math.sin(angle)
 
 
 def joint_gaussian_move(share: float) -> float:

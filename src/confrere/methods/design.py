@@ -550,7 +550,10 @@ def _group_stack(
     n_classes, count = allowed.loss.n_classes, len(groups.groups)
     division = _division(asked, allowed, count, 1)
     own = allowed.at(count=division.counts[0])
-    shares = tuple(stacks.allocate(importances, clipping=groups.clipping).tolist())
+    allotted = grouping.check_importance(importances)
+    # Rates' shares add up to one, of joint clipping their squares.
+    power = 1.0 if groups.clipping == "separate" else 0.5
+    shares = tuple(((allotted / allotted.sum()) ** power).tolist())
     rows = groups
     if not isinstance(rows, GroupRows):
         rows = _bodies(rows, own, shares, LOG_ODDS if variance is None else variance)

@@ -201,9 +201,8 @@ class Prior:
         if self.several:
             return replace(self, intercept=self.released)
         middle = float(self.released[0] + self._moments[0][0])
-        return replace(
-            self, intercept=float(np.clip(middle / intercept_of(1.0, self.deviation), -4, 4))
-        )
+        level = np.clip(middle / intercept_of(1.0, self.deviation), -4, 4)
+        return replace(self, intercept=float(level))
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:

@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import special
 
 from confrere.arrays import Floats
 from confrere.data.encoding import SchemaEncoder, score_moments
 from confrere.data.frame import Clipping, GroupRows, Groups, into_ball
-from confrere.data.grouping import PlannedGroups, SchemaGroups, check_importance
+from confrere.data.grouping import PlannedGroups, SchemaGroups
 from confrere.errors import InvalidParameter, InvalidRelease, SchemaMismatch
 from confrere.kernel.guarantee import Priced, Split
 from confrere.kernel.measurements import Act, Objective, RowCount, declared_count
@@ -211,12 +211,11 @@ class StackPlan(ModelPlan):
             last = rows_of[-1]
             scores = self.scores(self._models(weights), data.X[last])
             if self.n_classes > 2:
-                rows, labels = (
-                    margin_rows(scores, data.codes[last].astype(np.intp)),
-                    np.ones(len(last)),
-                )
+                codes, labels = data.codes[last].astype(np.intp), np.ones(len(last))
+                rows = margin_rows(scores, codes)
             else:
-                rows, labels = high_level_rows(scores), data.labels[last]
+                rows = into_ball(meta_features(scores), constant=HIGH_LEVEL_CONSTANT)
+                labels = data.labels[last]
             ((released["high"],),) = next(own).draw(self.high, ([rows], labels))
         return released
 
@@ -307,10 +306,6 @@ def common_sharpness(released: Sequence[Floats]) -> float:
 # --- the high level -------------------------------------------------------------------------------
 
 
-def high_level_rows(scores: Floats) -> Floats:
-    return np.asarray(into_ball(meta_features(scores), constant=HIGH_LEVEL_CONSTANT))
-
-
 def margin_rows(scores: Floats, codes: NDArray[np.intp]) -> Floats:
     """Return rows of several classes for the high level, inside the ball whatever the scores.
 
@@ -329,13 +324,6 @@ def high_level_prior(factors: Floats, baseline: float, n_classes: int) -> Floats
         return np.asarray(4 * math.sqrt(len(factors)) * factors)
     scale = 2 * math.sqrt(len(factors)) / _SHRINK
     return np.append(scale * factors, baseline / HIGH_LEVEL_CONSTANT)
-
-
-def high_level_weights(coef: Floats, intercept: float, n_classes: int) -> Floats:
-    """Invert :func:`high_level_coefficients`."""
-    if n_classes > 2:
-        return np.asarray(2 * coef)
-    return np.append(coef / _SHRINK, intercept / HIGH_LEVEL_CONSTANT)
 
 
 def high_level_coefficients(weights: Floats, n_classes: int) -> tuple[Floats, float]:
@@ -375,13 +363,6 @@ def high_share(fraction: float | Literal["auto"], n_rows: int, n_classes: int) -
     if n_classes == 2:
         return _HIGH
     return max(_HIGH_CLASSES, min(_HIGH, _HIGH_ROWS / max(n_rows, 1)))
-
-
-def allocate(importance: ArrayLike, *, clipping: Clipping = "separate") -> NDArray[np.float64]:
-    """Return ``q_k`` of the groups' rates: their sum is one, of joint clipping their squares'."""
-    shares = check_importance(importance)
-    shares = shares / shares.sum()
-    return np.asarray(shares if clipping == "separate" else np.sqrt(shares))
 
 
 # --- released stacks ------------------------------------------------------------------------------
@@ -508,9 +489,10 @@ class StackStart:
             rest = stated(stack.facts.n_samples, "n_samples") - facts.n_low
             noise = noise_variance(source.guarantee.epsilon, size, 0.5)
             precise.append(precision_of(rest, size, noise=noise, curvature=curvature))
-            # Scores that are sharper need smaller weights for the same log odds.
+            # Sharper scores need smaller weights; then as high_level_coefficients, inverted.
             coef = stack.coef * stack.groups[0].sharpness / sharpness
-            points.append(high_level_weights(coef, stack.intercept, self.n_classes))
+            level = stack.intercept / HIGH_LEVEL_CONSTANT
+            points.append(2 * coef if several else np.append(coef / _SHRINK, level))
         weights = np.average(points, axis=0, weights=precise)
         return HighStart(weights, sharpness, variance_near(precise))
 

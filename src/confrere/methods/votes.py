@@ -1208,7 +1208,8 @@ def group_rows(
     ids, owners = party_codes(np.arange(X.shape[0]) if party is None else party, X.shape[0])
     codes = _codes(y, classes)
     faults = dict.fromkeys(owners[codes < 0].tolist(), "y has labels outside classes")
-    odd = owners[~_usable_rows(X)].tolist()
+    with np.errstate(invalid="ignore"):  # zeros, or NaN, of arrays and of sparse ones
+        odd = owners[np.isnan(np.ravel((X * 0.0).sum(axis=1)))].tolist()
     faults |= dict.fromkeys(odd, "X has NaN, infinite or non-numeric values")
     sound = ~np.isin(owners, [*faults])
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owners[sound], minlength=len(ids)))])
@@ -1236,14 +1237,6 @@ def _codes(y: Words, classes: Words) -> NDArray[np.intp]:
     except TypeError:
         return np.full(len(y), -1, dtype=np.intp)
     return np.where(classes[codes] == y, codes, -1)
-
-
-def _usable_rows(X: Any) -> Flags:
-    if not hasattr(X, "indptr"):
-        return np.asarray(np.isfinite(X).all(axis=1))
-    owners = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    bad = owners[~np.isfinite(X.data)]
-    return np.asarray(np.bincount(bad, minlength=X.shape[0]) == 0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
