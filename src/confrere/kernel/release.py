@@ -4,7 +4,7 @@ Noise for a release is drawn through a ticket, and a ticket comes from a charge 
 Every mechanism books what it costs itself before it draws; what would cost more than was paid, in
 epsilon or in delta, is refused before a single random word is there. Simulations keep the same
 books. Between machines noise follows from a key (:class:`NoiseKey`): whoever is asked again,
-restored from a copy or run twice gives the same bytes. Else it is the system's.
+restored from a copy or run twice gives the same bytes. Else the system gives the key.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _told(found: object) -> list[bytes]:
 
 
 def _fresh_words(count: int) -> NDArray[np.uint64]:
-    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+    return _counted_words(os.urandom(32), 0, count)  # faster than the system's own, by far
 
 
 def _counted_words(key: bytes, start: int, count: int) -> NDArray[np.uint64]:
