@@ -531,6 +531,7 @@ _KINDS: dict[str, type[Record]] = {
 _NOTES = ("refused", "agreed", "witness")
 
 
+@lru_cache(4096)
 def said_by(row: Row) -> Any:
     facts = row.facts
     facts.pop("detail", None)  # of 0.2
@@ -538,8 +539,7 @@ def said_by(row: Row) -> Any:
 
 
 @lru_cache(4096)
-def _charge_in(body: str) -> Charge:
-    """Read what charges say again and again."""
+def _charge_in(body: str) -> Charge:  # what charges say again and again
     return Charge.from_dict(_read_json(body))
 
 
