@@ -291,7 +291,7 @@ class Ticket(_Paid):
         self, guarantee: Guarantee, several: tuple[str, int] | None = None, purpose: str = ""
     ) -> _Drawn:
         self._purse.book(guarantee, several)
-        told = f"{purpose} {several} {guarantee!r}"  # with its theorem
+        told = f"{purpose} {several} {guarantee.to_dict()}"  # with its theorem
         return self._drawn("draw", told)
 
     def _drawn(self, kind: str, purpose: str) -> _Drawn:

@@ -551,8 +551,7 @@ def _group_stack(
     division = _division(asked, allowed, count, 1)
     own = allowed.at(count=division.counts[0])
     allotted = grouping.check_importance(importances)
-    # Rates' shares add up to one, of joint clipping their squares.
-    power = 1.0 if groups.clipping == "separate" else 0.5
+    power = 1.0 if groups.clipping == "separate" else 0.5  # of joint clipping squares add up
     shares = tuple(((allotted / allotted.sum()) ** power).tolist())
     rows = groups
     if not isinstance(rows, GroupRows):

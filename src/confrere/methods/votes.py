@@ -1208,8 +1208,9 @@ def group_rows(
     ids, owners = party_codes(np.arange(X.shape[0]) if party is None else party, X.shape[0])
     codes = _codes(y, classes)
     faults = dict.fromkeys(owners[codes < 0].tolist(), "y has labels outside classes")
-    with np.errstate(invalid="ignore"):  # zeros, or NaN, of arrays and of sparse ones
-        odd = owners[np.isnan(np.ravel((X * 0.0).sum(axis=1)))].tolist()
+    with np.errstate(invalid="ignore"):  # NaN is not zero
+        lost = X * 0.0 if hasattr(X, "indptr") else ~np.isfinite(X)
+        odd = owners[np.ravel(lost.sum(axis=1)) != 0].tolist()
     faults |= dict.fromkeys(odd, "X has NaN, infinite or non-numeric values")
     sound = ~np.isin(owners, [*faults])
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owners[sound], minlength=len(ids)))])
